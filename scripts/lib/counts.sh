@@ -127,7 +127,7 @@ print_counts() {
     done < <(backend_counts "$WORK/counts.test")
   fi
   local phase
-  for phase in test full stress soak quick; do
+  for phase in test full kubernetes stress soak quick; do
     is_one_of "$phase" "${PHASES[@]}" || continue
     cat "$WORK"/counts.* 2>/dev/null | awk '
       $1 == "all" { passed += $3; failed += $4; ran = 1 }

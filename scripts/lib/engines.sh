@@ -3,8 +3,13 @@
 # an ssh server: there before the first phase that needs them, told to the tests by
 # VESTAL_TEST_* variables, gone after the last.
 
-readonly ENGINE_PHASES=(test full stress bench soak)
+readonly ENGINE_PHASES=(test full image stress bench soak)
 readonly ENGINE_KINDS=(docker podman rootless)
+
+# What starts engines, and where they are below $WORK: those of this machine, or
+# for the phase `newer` those of Debian sid.
+ENGINE_SCRIPT=scripts/lib/engine
+ENGINE_DIR=e
 
 # "command:Debian package" of all that the engines and their images need.
 readonly ENGINE_NEEDS=(
@@ -57,7 +62,7 @@ own_engines() {
   done
 }
 
-# Installs what is missing. Engines that cannot be had are no reason not to run
+# Installs what is missing. Engines that cannot be had are not a reason not to run
 # the rest: their backends are then reported as not run.
 engine_packages_present() {
   local need
@@ -89,12 +94,13 @@ engine_packages_present() {
 phase_engines() {
   local kind failed=0
   local -a kinds=() starts=()
-  tell VESTAL_TEST_ENGINE "$PWD/scripts/lib/engine"
+  tell VESTAL_TEST_ENGINE "$PWD/$ENGINE_SCRIPT"
   tell VESTAL_TEST_IMAGE_DIR "$(target_dir)/test-images"
   tell VESTAL_TEST_CGROUP "$(run_name)"
   tell VESTAL_TEST_IMAGES "$(scripts/lib/images --list | tr '\n' ' ')"
   ordinary_user
   ssh_machines
+  apptainer_root
   mapfile -t kinds < <(own_engines)
   if ((${#kinds[@]} > 0 && EUID != 0)); then
     for kind in "${kinds[@]}"; do
@@ -105,7 +111,7 @@ phase_engines() {
   fi
   ((${#kinds[@]} > 0)) || return 0
   with_told scripts/lib/images "$(target_dir)/test-images" >/dev/null
-  mkdir -p "$WORK/e"
+  mkdir -p "$WORK/$ENGINE_DIR"
   for kind in "${kinds[@]}"; do
     start_engine "$kind" &
     starts+=($!)
@@ -139,28 +145,76 @@ ssh_machines() {
   printf 'machines with an ssh server: %s\n' "$(ssh -V 2>&1)"
 }
 
+# Apptainer, if its root is on this machine: the everyday run downloads nothing for it.
+apptainer_root() {
+  local -r images="$(target_dir)/test-images"
+  local archive
+  if ((EUID != 0)); then
+    echo "apptainer: not run, which needs root"
+    return 0
+  elif ! apptainer_ready; then
+    echo "apptainer: not run; \`scripts/lib/apptainer prepare\` makes its root (300 MB), and --full does"
+    return 0
+  fi
+  # All that is printed is read: who writes to a closed pipe is killed.
+  archive="$(scripts/lib/images "$images")"
+  archive="${archive%%$'\n'*}"
+  scripts/lib/apptainer images "$images/apptainer" "$archive" >"$WORK/apptainer.log" 2>&1 || {
+    cat "$WORK/apptainer.log"
+    return 1
+  }
+  scripts/lib/apptainer program "$WORK/apptainer"
+  tell VESTAL_TEST_APPTAINER "$WORK/apptainer"
+  tell VESTAL_TEST_APPTAINER_USER "$PWD/scripts/lib/apptainer-user"
+  tell VESTAL_TEST_APPTAINER_IMAGES "$images/apptainer"
+  printf 'apptainer: %s\n' "$("$WORK/apptainer" --version)"
+}
+
+apptainer_ready() {
+  ((EUID == 0)) && scripts/lib/apptainer ready
+}
+
+# possible [FILTER]: the filter of tests without what cannot run on this machine.
+possible() {
+  local -r filter="${1:-all()}"
+  if apptainer_ready; then
+    echo "$filter"
+  else
+    echo "($filter) - test(/^apptainer(_user)?::/)"
+  fi
+}
+
 start_engine() {
-  local -r kind="$1" dir="$WORK/e/$1" began=$SECONDS
+  local -r kind="$1" dir="$WORK/$ENGINE_DIR/$1" began=$SECONDS
   local address version
-  address="$(with_told scripts/lib/engine "$kind" start "$dir" --registry --until $$)" || {
+  address="$(with_told "$ENGINE_SCRIPT" "$kind" start "$dir" --registry --until $$)" || {
     printf 'engine %s: could not be started\n' "$kind"
     return 1
   }
   tell "$(host_variable "$kind")" "$address"
   tell VESTAL_TEST_REGISTRY 127.0.0.1:5000
+  version="$(engine_version "$kind")"
   case "$kind" in
-    docker)
-      tell VESTAL_TEST_DOCKER_PIDFILE "$dir/pid"
-      version="$(dockerd --version)"
-      ;;
-    podman) version="$(podman --version)" ;;
+    docker) tell VESTAL_TEST_DOCKER_PIDFILE "$dir/pid" ;;
     rootless)
-      version="$(podman --version), rootless"
       tell VESTAL_TEST_ROOTLESS_USER "$(stat -c %u "$dir/own")"
       tell VESTAL_TEST_ROOTLESS_DIR "$dir/own"
       ;;
   esac
   printf 'engine %s: %s at %s, started in %d s\n' "$kind" "${version%, build*}" "$address" $((SECONDS - began))
+}
+
+engine_version() {
+  local program=podman suffix=
+  case "$1" in
+    docker) program=dockerd ;;
+    rootless) suffix=', rootless' ;;
+  esac
+  if [[ $ENGINE_SCRIPT == scripts/lib/newer-engine ]]; then
+    printf '%s%s\n' "$("$ENGINE_SCRIPT" version "$program")" "$suffix"
+  else
+    printf '%s%s\n' "$("$program" --version)" "$suffix"
+  fi
 }
 
 # A variable for the tests, in a file because phases are processes.
@@ -184,11 +238,12 @@ export_told() {
 
 # ------------------------------------------------------------------- end ----
 
+# stop_engines [DIRECTORY]
 stop_engines() {
   local dir failed=0
-  for dir in "$WORK"/e/*; do
+  for dir in "$WORK/${1:-$ENGINE_DIR}"/*; do
     [[ -d $dir ]] || continue
-    scripts/lib/engine "${dir##*/}" stop "$dir" || failed=1
+    "$ENGINE_SCRIPT" "${dir##*/}" stop "$dir" || failed=1
   done
   rm -f "$WORK/told"
   return "$failed"
@@ -207,17 +262,17 @@ sweep_engines() {
 # this run, or engines of their own, says which, and removes them.
 engines_left_clean() {
   local dir kind left failed=0
-  for dir in "$WORK"/e/*; do
+  for dir in "$WORK/$ENGINE_DIR"/*; do
     [[ -e $dir/filled ]] || continue
     kind="${dir##*/}"
-    left="$(scripts/lib/engine "$kind" clean "$dir")" || failed=1
+    left="$("$ENGINE_SCRIPT" "$kind" clean "$dir")" || failed=1
     if [[ -n $left ]]; then
       printf 'left behind in the engine %s:\n%s\n' "$kind" "$left"
       failed=1
     fi
   done
   left="$(find /sys/fs/cgroup -type d -name "$(run_name).*" -prune 2>/dev/null |
-    grep -vxFf <(cat "$WORK"/e/*/cgroups 2>/dev/null))" || left=
+    grep -vxFf <(cat "$WORK"/*/*/cgroups 2>/dev/null))" || left=
   if [[ -n $left ]]; then
     printf 'left behind: engines in the cgroups\n%s\n' "$left"
     echo "$left" >"$WORK/cgroups"

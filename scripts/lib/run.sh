@@ -84,7 +84,7 @@ run_phase() {
 }
 
 # against_budget NAME SECONDS: what scripts/budget says to a time. Reported, never
-# red: a busy machine is no defect. A phase that is over it on a quiet one is.
+# red: a busy machine is not a defect. A phase that is over it on a quiet one is.
 against_budget() {
   local budget
   budget="$(awk -v name="$1" '$1 == name { print $2 }' scripts/budget)"
@@ -123,6 +123,11 @@ clean_up() {
   trap '' INT TERM HUP
   end_phase
   stop_engines
+  # A phase that was interrupted may have started newer ones.
+  stop_engines n
+  if [[ -f $WORK/cluster ]]; then
+    scripts/lib/kubernetes stop "$(cat "$WORK/cluster")" || true
+  fi
   sweep_engines
   local -a left
   mapfile -t left < <(strays)
@@ -163,7 +168,7 @@ end_phase() {
 
 # Runs a command with a home, a temporary directory and a runtime directory of
 # its own and without the user's settings: the tests must neither see nor touch
-# the sandboxes of whoever runs them.
+# the sandboxes of the user who runs them.
 hermetic() (
   local name
   for name in "${!VESTAL_@}" "${!TERMINAL_@}" "${!XDG_@}"; do

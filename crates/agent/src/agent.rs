@@ -46,7 +46,7 @@ pub struct AgentParts {
     pub remember: Remember,
 }
 
-/// What the settings say about turns.
+/// The settings for turns.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
     /// Calls of the model that a turn may take.

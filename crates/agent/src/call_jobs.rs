@@ -1,7 +1,7 @@
 //! Which job of the sandbox runs a tool call.
 //!
 //! It is stored before the command is sent. So a process that resumes after this
-//! process was killed can ask the guest what became of it: a job that is on
+//! process was killed can ask the guest its outcome: a job that is on
 //! record and that the guest does not know never started, and a call without a
 //! record was never sent.
 
@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use vestal_conversations::{ConversationId, ConversationStore, Seq};
 use vestal_sandbox::job::SentJob;
@@ -75,15 +76,12 @@ pub(crate) enum NotRecorded {
 }
 
 impl CallJobs {
-    /// Returns the record of a conversation that has had no call yet.
-    pub(crate) async fn begin(
-        store: &ConversationStore,
-        id: &ConversationId,
-    ) -> Result<Self, vestal_conversations::Error> {
+    /// Returns the record of a conversation that has had no call yet, and the entry of the state that
+    /// the conversation must be created with.
+    pub(crate) fn begin(store: &ConversationStore, id: &ConversationId) -> (Self, (String, Value)) {
         let record = CallJobRecord { conversation: Some(id.clone()), ..CallJobRecord::default() };
-        let value = serde_json::json!(record);
-        store.set_state(id, JOBS, Some(&value)).await?;
-        Ok(Self::of(store, id, record))
+        let entry = (JOBS.to_owned(), serde_json::json!(record));
+        (Self::of(store, id, record), entry)
     }
 
     /// Returns the record of a resumed conversation, and what it says.
@@ -156,7 +154,7 @@ impl CallJobRecord {
 }
 
 impl CallJob {
-    /// Returns the job and what asks the guest for it; nothing if it is no job's name.
+    /// Returns the job and what asks the guest for it; nothing if it does not name a job.
     pub(crate) fn sent(&self) -> Option<SentJob> {
         let job: JobId = self.job.parse().ok()?;
         Some(SentJob::new(job, &self.incarnation, &self.boot))

@@ -134,7 +134,7 @@ fn of_bytes(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
-/// What the model is told that writes the summary.
+/// The instructions for the model that writes the summary.
 pub(crate) const SUMMARY_INSTRUCTIONS: &str = "\
 You are given the earlier part of a conversation between a user and an agent that works with tools. It will be replaced by what you write, \
 so the agent must be able to go on with its work from your words alone. Write plainly, under these headings, leaving out those that are empty:
@@ -218,9 +218,9 @@ pub(crate) fn as_message(
     Message::user(text)
 }
 
-/// Returns a summary made without a model, for when none can be had: what the
+/// Returns a summary made without a model, for when none can be obtained: what the
 /// person said, and what was called last.
-pub(crate) fn from_what_is_known(messages: &[Message], room: &SummaryRoom) -> String {
+pub(crate) fn summary_without_model(messages: &[Message], room: &SummaryRoom) -> String {
     const CALLS: usize = 30;
     let mut text = String::from("No summary could be written. What is known of that part:\n");
     for message in messages {

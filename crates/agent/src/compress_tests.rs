@@ -72,8 +72,8 @@ mod summary {
 
     #[test]
     fn what_the_person_asked_for_is_quoted_word_for_word() {
-        let said = [Message::user("build it, but never touch /etc")];
-        let message = as_message(&said, 3, " all well ", &SummaryRoom::of(None));
+        let printed = [Message::user("build it, but never touch /etc")];
+        let message = as_message(&printed, 3, " all well ", &SummaryRoom::of(None));
         let text = message.text();
         assert!(text.contains("USER: build it, but never touch /etc"), "{text}");
         assert!(text.ends_with("all well"), "{text}");

@@ -48,7 +48,7 @@ pub struct Conversation {
     pub(crate) id: ConversationId,
     /// Held so that no other process runs turns in it.
     pub(crate) _lease: Lease,
-    /// What the model is told before everything else.
+    /// The instructions that come before everything else.
     pub(crate) system: String,
     /// What the model sees, in order.
     pub(crate) messages: Vec<Message>,
@@ -101,7 +101,7 @@ pub struct Conversation {
     pub(crate) untitled: bool,
     /// The memory; none for a child.
     pub(crate) memory: MemoryFeed,
-    /// Names in the settings that stand for no tool, to be told once.
+    /// Names in the settings that stand for no tool, to be reported once.
     pub(crate) unknown_tools: Vec<String>,
 }
 
@@ -193,7 +193,7 @@ pub struct ContextUsed {
 /// What the next request is made of, in tokens by estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContextParts {
-    /// What the model is told before everything else.
+    /// The instructions that come before everything else.
     pub system: u64,
     /// The descriptions of its tools.
     pub tools: u64,
@@ -341,7 +341,7 @@ pub enum EndReason {
     OneShot,
     /// The person left.
     Left,
-    /// Another one was begun in its place.
+    /// Another one was started in its place.
     NewConversation,
     /// The child has done its part.
     Delegated,
@@ -361,7 +361,7 @@ impl EndReason {
 
 impl Conversation {
     /// Closes the conversation: its end is stored, and the sandbox is let go
-    /// of as the settings say. It can be resumed; one in which nothing was ever
+    /// of as configured. It can be resumed; one in which nothing was ever
     /// said is deleted. Waits for a limited time until its memory has every event.
     #[boxed]
     pub async fn close(mut self, reason: EndReason) -> Result<(), Error> {
@@ -380,10 +380,10 @@ impl Conversation {
             tracing::warn!(%error, "the sandbox could not be left as it should be");
         }
         // A conversation with only commands of the person has messages but no title.
-        let nothing_was_said = self.untitled && self.messages.is_empty();
+        let was_never_used = self.untitled && self.messages.is_empty();
         let Self { agent, id, memory, _lease: lease, .. } = self;
         let store = &agent.parts.store;
-        let ended = if nothing_was_said {
+        let ended = if was_never_used {
             // Nothing was ever said: there is nothing to resume.
             store.delete(&id).await
         } else {

@@ -34,7 +34,7 @@ impl DelegatedChildren {
         self.lock().keys().cloned().collect()
     }
 
-    /// Interrupts one child; the others and the parent go on, and the parent reads that it was
+    /// Interrupts one child; the others and the parent continue, and the parent reads that it was
     /// interrupted. Returns whether it was at work.
     pub fn interrupt(&self, child: &ConversationId) -> bool {
         let control = self.lock().get(child).cloned();
@@ -97,7 +97,7 @@ pub struct ChildReport {
 #[async_trait]
 pub trait Delegates: Send + Sync {
     /// Runs all parts, as many at once as the settings allow, and returns
-    /// the result of each, in order; or why none was begun.
+    /// the result of each, in order; or why none was started.
     async fn delegate(
         &self,
         parts: Vec<Assignment>,
@@ -261,7 +261,7 @@ impl Delegator {
         let without_tools =
             self.tools.names().filter(|name| !kept(name)).map(str::to_owned).collect();
         ConversationOptions {
-            start: Start::New { source: SOURCE.to_owned(), title: None },
+            start: Start::New { source: SOURCE.to_owned(), title: None, state: Vec::new() },
             chain: self.chain.clone(),
             task: self.sandbox.task().clone(),
             isolation: Isolation::Shared,

@@ -11,7 +11,7 @@ use vestal_model::{Cost, FinishReason, TokenUsage};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum TurnEvent {
-    /// A turn has begun.
+    /// A turn has started.
     TurnStarted {
         /// Whose.
         conversation: ConversationId,
@@ -33,7 +33,7 @@ pub enum TurnEvent {
         /// When the next attempt is made, if the same model is asked again.
         retry_after: Option<Duration>,
     },
-    /// The model has begun to call a tool; its arguments are still coming.
+    /// The model has started to call a tool; its arguments are still coming.
     CallAnnounced {
         /// The tool.
         name: String,
@@ -86,7 +86,7 @@ pub enum TurnEvent {
         usage: TokenUsage,
         /// What it cost.
         cost: Cost,
-        /// Why it stopped. After [`FinishReason::Length`] the next words go on where
+        /// Why it stopped. After [`FinishReason::Length`] the next words continue where
         /// these ended.
         finish: FinishReason,
     },
@@ -107,7 +107,7 @@ pub enum TurnEvent {
         /// The words.
         text: String,
     },
-    /// Something a person should know; the turn goes on.
+    /// Something a person should know; the turn continues.
     Warning {
         /// What.
         text: String,
@@ -139,7 +139,7 @@ impl EventSink {
     }
 
     /// Returns a sink that nobody watches.
-    pub fn nobody() -> Self {
+    pub fn discard() -> Self {
         Self::new(drop)
     }
 

@@ -43,4 +43,4 @@ pub use registry::{ALL, Registry, Selection, ToolSource};
 pub use sandbox::ConversationSandbox;
 pub use settings::{keys, schema};
 pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
-pub use turn::{Control, CostSum, Guardrails, TurnError, TurnOutcome, TurnResult};
+pub use turn::{Control, CostSum, Guardrails, TurnError, TurnOutcome, TurnResult, call_summary};

@@ -11,15 +11,15 @@ use vestal_model::Message;
 pub(crate) use feed::MemoryFeed;
 
 /// A memory. Nothing it does costs a turn its answer: it is waited
-/// for no longer than its [`MemoryTimeouts`] says, what fails is told once to the
-/// person, and the conversation goes on without it.
+/// for no longer than its [`MemoryTimeouts`] says, what fails is reported once to the
+/// person, and the conversation continues without it.
 ///
 /// A panic counts as a failure only in a program that unwinds. With
 /// `panic = "abort"`, as in this workspace's release profile, it ends the
 /// program: return an error instead. What was said is stored by then.
 ///
-/// A turn is told in the background and in order, one thing of a conversation at
-/// a time; several conversations are told of at once. Each is told once at most,
+/// A turn is reported in the background and in order, one thing of a conversation at
+/// a time; several conversations are reported at once. Each is reported once at most,
 /// and not at all if the process is killed or ends before its turn has come.
 /// None of the functions may block the thread it is called on, because nothing
 /// can end that.
@@ -95,8 +95,8 @@ pub struct MemoryTimeouts {
     pub recall: Duration,
     /// For what it knows about a message.
     pub prefetch: Duration,
-    /// For it to take in one thing that it is told. Nobody waits meanwhile, but
-    /// what is told after it.
+    /// For it to process one notification. Nobody waits meanwhile, but
+    /// the notifications after it.
     pub delivery: Duration,
     /// For it to take in the rest when a conversation is closed.
     pub closing: Duration,

@@ -27,7 +27,7 @@ pub struct Notes {
 pub struct Watched {
     /// The job's id.
     pub job: String,
-    /// What a line of its output has to contain to be told of; none: only its
+    /// What a line of its output has to contain to be reported; none: only its
     /// end is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,

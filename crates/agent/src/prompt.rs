@@ -73,6 +73,11 @@ pub enum WorkspaceView {
         /// Where it is in the sandbox.
         inside: PathBuf,
     },
+    /// The sandbox, on another machine, works on a copy, which is kept the same.
+    Copied {
+        /// Where it is on the user's machine.
+        host: PathBuf,
+    },
     /// It is not to be seen from the sandbox.
     Unseen(PathBuf),
     /// Which sandbox it will be is not settled.
@@ -128,6 +133,12 @@ impl WorkspaceView {
                  there is changed on the user's machine, and nothing else of it is seen here.",
                 host = host.display(),
                 inside = inside.display()
+            ),
+            Self::Copied { host } => format!(
+                "The user works in {}; a copy of it is where your commands start, on another machine. What \
+                 you change there is copied back when a command has ended, and nothing else of the user's \
+                 machine is seen here.",
+                host.display()
             ),
             Self::Unsettled(dir) => format!("The user works in {}.", dir.display()),
             Self::Unseen(dir) => format!(

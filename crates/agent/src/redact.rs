@@ -178,7 +178,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Length from which some of a secret is shown, so that two can be told apart.
+/// Length from which some of a secret is shown, so that two can be distinguished.
 const LONG: usize = 18;
 
 /// Characters that are shown of its beginning and of its end.
@@ -203,7 +203,7 @@ fn mask_secret(secret: &str) -> String {
     if shown.contains(['\\', '"', '\'']) { SHORT.to_owned() } else { shown }
 }
 
-/// Returns what stands in a file for a secret. It is no form that any secret
+/// Returns what stands in a file for a secret. It is not a form that any secret
 /// has, and easy to find again.
 fn sentinel(kind: SecretKind) -> String {
     format!("{SENTINEL}{}{SENTINEL_END}", kind.as_str())

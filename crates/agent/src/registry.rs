@@ -50,7 +50,7 @@ impl Registry {
     }
 
     /// Removes the tools that are of no use where nobody can be asked.
-    pub(crate) fn remove_those_that_need_a_person(&mut self) {
+    pub(crate) fn remove_interactive(&mut self) {
         self.tools.retain(|_, tool| !tool.needs_person());
     }
 
@@ -115,7 +115,7 @@ impl std::fmt::Debug for Registry {
 /// that is still being asked, or one that went away and came back.
 ///
 /// A conversation looks at its sources when a turn begins, never during one: a
-/// model that was told of a tool keeps it until its turn has ended.
+/// model that was offered a tool keeps it until its turn has ended.
 #[async_trait]
 pub trait ToolSource: Send + Sync {
     /// Waits until the tools are known, but no longer than a turn should be kept
@@ -129,12 +129,12 @@ pub trait ToolSource: Send + Sync {
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
 
     /// Reports whether a tool or a toolset of this name may be its, now or later:
-    /// nobody is told then that there is none.
+    /// no missing one is reported then.
     fn may_offer(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Takes what a person should be told about the source; each thing once.
+    /// Takes the notices about the source; each comes once.
     fn take_notices(&self) -> Vec<String>;
 }

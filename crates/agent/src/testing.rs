@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, TaskName};
-pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
+pub(crate) use vestal_testkit::{TEST_TIMEOUT, marker, processes_with, until};
 
 use crate::approvals::{ApprovalPolicy, Guard, GuardMode, Unattended};
 use crate::delegation::Delegates;
@@ -115,7 +115,7 @@ impl AgentFixture {
     }
 
     /// Returns all that tools have printed so far.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn tool_output(&self) -> String {
         let events = self.events.lock().unwrap();
         let text = |event: &TurnEvent| match event {
             TurnEvent::ToolOutput { text, .. } => Some(text.clone()),

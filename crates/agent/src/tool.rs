@@ -119,7 +119,7 @@ pub struct ToolContext {
     pub sandbox: ConversationSandbox,
     /// Fires when the turn is interrupted: stop what runs, and come back.
     pub cancel: CancellationToken,
-    /// Where progress is told.
+    /// Where progress is reported.
     pub events: EventSink,
     /// Who decides whether a command may run.
     pub guard: Arc<Guard>,
@@ -150,7 +150,7 @@ impl ToolContext {
             call: "call-1".to_owned(),
             sandbox,
             cancel: CancellationToken::new(),
-            events: EventSink::nobody(),
+            events: EventSink::discard(),
             guard: Arc::default(),
             human: Arc::new(NoHuman),
             redactor: Arc::default(),

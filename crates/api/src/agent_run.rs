@@ -88,7 +88,7 @@ pub struct AgentRunView {
     pub questions: Vec<Value>,
 }
 
-/// Why a run has no answer. It describes what is stored with the run as it was told.
+/// Why a run has no answer. It describes what is stored with the run as it was reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentRunError {
     /// What happened and what to do.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use vestal_board::dispatch::DispatchResult;
-use vestal_board::verbs::placement::{Way, ways};
+use vestal_board::verbs::placement::{ColumnMove, ways};
 use vestal_board::{Run, Status, Task};
 
 use crate::task::{RelativeView, TaskDetailsView, TaskRunView, TaskView};
@@ -51,7 +51,7 @@ pub struct BoardMoveView {
 impl BoardMoveView {
     /// Returns the moves out of a column.
     pub fn all(from: Status) -> Vec<Self> {
-        let view = |way: &Way| Self {
+        let view = |way: &ColumnMove| Self {
             to: way.to,
             verb: way.verb.to_string(),
             words: way.words.to_string(),

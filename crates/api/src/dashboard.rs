@@ -64,8 +64,19 @@ pub mod keys {
             protection: Protection::Guards,
         }
 
+        /// Addresses of previews for who opens the dashboard at `dashboard.public_url`, with a star for
+        /// the part that is made anew for each: `https://*.preview.example.net`. All names like that
+        /// must lead to the trusted proxy, which passes them on with their `Host`. Choose another
+        /// domain than the dashboard's: what is previewed is not to be trusted.
+        DASHBOARD_PREVIEW_URL: Text = "dashboard.preview_url" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_PREVIEW_URL"],
+            protection: Protection::Guards,
+        }
+
         /// Header in which a trusted proxy names the person who has logged in there, such as
-        /// `X-Remote-User`. Whoever it names is an operator, unless `dashboard.proxy_operators` or
+        /// `X-Remote-User`. A person it names is an operator, unless `dashboard.proxy_operators` or
         /// `dashboard.proxy_viewers` says otherwise. The proxy must remove the header from what clients
         /// send.
         DASHBOARD_PROXY_USER_HEADER: Text = "dashboard.proxy_user_header" {
@@ -75,8 +86,8 @@ pub mod keys {
             protection: Protection::Guards,
         }
 
-        /// Names, separated by commas, that a trusted proxy gives to operators. With any, whoever else
-        /// it names is a viewer.
+        /// Names, separated by commas, that a trusted proxy gives to operators. With any, all
+        /// others that it names are viewers.
         DASHBOARD_PROXY_OPERATORS: Text = "dashboard.proxy_operators" {
             default: Text::EMPTY,
             limits: LINE,
@@ -191,7 +202,7 @@ pub struct DashboardStatusView {
 pub struct DashboardLinkView {
     /// The address to open.
     pub url: String,
-    /// What whoever opens it may do: `viewer` or `operator`.
+    /// What the person who opens it may do: `viewer` or `operator`.
     pub right: String,
     /// Until when it counts.
     pub expires_at: String,
@@ -253,12 +264,43 @@ pub struct NowView {
     pub troubles: Vec<TroubleView>,
 }
 
+/// Whose turn asks a question.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskingTurn {
+    /// That of a chat in the dashboard.
+    #[default]
+    Chat,
+    /// That of a run of the profile's gateway.
+    GatewayRun,
+    /// That of a session over WebSocket of the profile's gateway.
+    GatewaySession,
+}
+
+/// An answer to a question of a turn. Nothing is approved for longer than its conversation: what lasts is a
+/// matter of its page, or of its terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionAnswer {
+    /// It may be done this once.
+    Once,
+    /// It may be done whenever it comes up in the conversation.
+    Session,
+    /// It may not be done.
+    Deny,
+    /// The answer to a question of the model; nothing: there is none.
+    Words(Option<String>),
+}
+
 /// A question of a turn that runs and waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingQuestionView {
     /// The profile.
     pub profile: String,
-    /// The live session.
+    /// Whose turn it is.
+    #[serde(default)]
+    pub asked_by: AskingTurn,
+    /// The live session, or the run.
     pub session: String,
     /// Its conversation.
     pub conversation: Option<String>,
@@ -267,6 +309,15 @@ pub struct WaitingQuestionView {
     /// What is asked.
     #[serde(flatten)]
     pub question: AgentRunQuestion,
+}
+
+/// The questions of all turns that wait for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionsView {
+    /// The questions.
+    pub questions: Vec<WaitingQuestionView>,
+    /// Gateways that could not be asked.
+    pub troubles: Vec<TroubleView>,
 }
 
 /// How full a disk is.
@@ -296,7 +347,7 @@ impl DiskView {
 /// Something that needs a person, as it comes up: `GET /api/notices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeView {
-    /// The same for the same thing, also after it was told.
+    /// The same for the same thing, also after it was reported.
     pub id: String,
     /// What it is about, in a line.
     pub title: String,
@@ -369,6 +420,8 @@ pub struct OfProfileView<T> {
 pub struct ConversationsPageView<T> {
     /// What was found.
     pub conversations: Vec<OfProfileView<T>>,
+    /// Whether there are more than these.
+    pub more: bool,
     /// What could not be read.
     pub troubles: Vec<TroubleView>,
 }

@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::files::Written;
+use vestal_sandbox::job::{JobOutput, OutputWindow, StreamPart};
 use vestal_sandbox::{DirectoryEntry, FileKind, FoundMatches, Metadata};
+
+use crate::JobView;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -200,6 +203,29 @@ impl OutputView {
             text: text(bytes),
             base64: (!is_text).then(|| STANDARD.encode(bytes)),
             omitted,
+        }
+    }
+}
+
+/// What a job wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogsView {
+    /// The job.
+    pub job: JobView,
+    /// Of standard output.
+    pub stdout: OutputView,
+    /// Of standard error.
+    pub stderr: OutputView,
+}
+
+impl LogsView {
+    /// Returns the view of what was read of a job of a task's sandbox.
+    pub fn new(task: &str, window: OutputWindow, output: &JobOutput) -> Self {
+        let view = |from, part: &StreamPart| OutputView::new(from, &part.bytes, part.omitted);
+        Self {
+            job: JobView::new(task, &output.info),
+            stdout: view(window.stdout_from, &output.stdout),
+            stderr: view(window.stderr_from, &output.stderr),
         }
     }
 }

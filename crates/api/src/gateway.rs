@@ -1,17 +1,14 @@
 //! Gateways of profiles as their supervisor sees them, and what became of orders to them.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use vestal_config::{ConfigError, Settings};
 use vestal_logs::SourcedEntry;
 use vestal_supervisor::{
     ChildEnd, Desired, Holder, LastExit, Manager, OrderOutcome, OrderResult, SlotState, SlotStatus,
 };
 
-use crate::keys;
 use crate::logs::LogSource;
 
 /// The slot of the dashboard. No profile can be called so.
@@ -47,6 +44,9 @@ pub struct GatewayView {
     pub next_start_at: Option<String>,
     /// Its parts, in its own words.
     pub listeners: Vec<GatewayListenerView>,
+    /// Other processes that listen where its clients look for it: they are sent the keys of clients.
+    #[serde(default)]
+    pub foreign_listeners: Vec<ForeignListenerView>,
     /// Why it is not running although it should.
     pub reason: Option<String>,
     /// The directory of its log.
@@ -77,6 +77,54 @@ pub struct GatewayListenerView {
     pub address: Option<String>,
     /// What is wrong with it.
     pub error: Option<String>,
+}
+
+/// A process that listens where clients of a gateway or of the dashboard look for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignListenerView {
+    /// Where it listens.
+    pub address: String,
+    /// Its pid; null if it is one that this user may not look at.
+    pub pid: Option<u32>,
+    /// The name it gave itself.
+    pub process: Option<String>,
+    /// The profile and the task of the sandbox that it runs in.
+    pub sandbox: Option<ListenerSandboxView>,
+}
+
+/// The sandbox that a process runs in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenerSandboxView {
+    /// The profile whose sandbox it is.
+    pub profile: String,
+    /// Its task.
+    pub task: String,
+}
+
+impl ForeignListenerView {
+    /// Returns the line that people read.
+    pub fn line(&self) -> String {
+        let who = match (&self.process, self.pid) {
+            (Some(name), Some(pid)) => format!("{name:?} (pid {pid})"),
+            _ => "a process of another user".to_owned(),
+        };
+        let place = self.sandbox.as_ref().map(|sandbox| {
+            format!(" in the sandbox of task {:?} of profile {}", sandbox.task, sandbox.profile)
+        });
+        format!("{who}{} listens at {}", place.unwrap_or_default(), self.address)
+    }
+
+    /// Returns what an operator can do about it.
+    pub fn advice(&self) -> String {
+        let end = match (&self.sandbox, self.pid) {
+            (Some(ListenerSandboxView { profile, task }), _) => {
+                format!("vestal -p {profile} stop -t {task:?}")
+            }
+            (None, Some(pid)) => format!("see what process {pid} is"),
+            (None, None) => "find the process as root".to_owned(),
+        };
+        format!("it is sent the keys of clients that take it for yours; {end}, then make new keys")
+    }
 }
 
 /// Who keeps gateways running.
@@ -186,14 +234,15 @@ impl GatewayView {
             last_exit: status.last_exit.map(GatewayExitView::from),
             next_start_at: status.next_start_at,
             listeners: status.parts.into_iter().map(listener).collect(),
+            foreign_listeners: Vec::new(),
             reason: status.reason,
             log: status.log.display().to_string(),
         }
     }
 
-    /// Reports whether it runs and serves all that it was asked to.
+    /// Reports whether it runs and serves all that it was asked to, and nobody else does in its place.
     pub fn is_healthy(&self) -> bool {
-        self.state == SlotState::Running && !self.is_degraded()
+        self.state == SlotState::Running && !self.is_degraded() && self.foreign_listeners.is_empty()
     }
 
     /// Reports whether it runs and a part of it failed.
@@ -207,7 +256,7 @@ impl GatewayView {
     }
 
     /// Returns the word that people read for the state.
-    pub fn state_word(&self) -> &'static str {
+    pub fn state_name(&self) -> &'static str {
         match self.state {
             SlotState::Stopped if self.is_missed() => "down",
             SlotState::Stopped => "stopped",
@@ -290,58 +339,6 @@ pub fn gateway_command(slot: &str, verb: &str) -> String {
     }
 }
 
-/// An address that several profiles are to serve their API at, which only one of them can.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SharedApiAddress {
-    /// The port, which is `api_server.port` of all of them.
-    pub port: u64,
-    /// The profiles.
-    pub profiles: Vec<String>,
-}
-
-/// Returns the addresses that several profiles would serve their API at. Settings that cannot be read
-/// are for their gateway to complain about.
-pub fn shared_api_addresses<'a>(
-    profiles: impl IntoIterator<Item = (&'a str, &'a Settings)>,
-) -> Vec<SharedApiAddress> {
-    let mut hosts: BTreeMap<u64, Vec<(String, &str)>> = BTreeMap::new();
-    for (profile, settings) in profiles {
-        if let Ok(Some((host, port))) = api_address(settings) {
-            hosts.entry(port).or_default().push((host, profile));
-        }
-    }
-    let mut shared = Vec::new();
-    for (port, users) in hosts {
-        let meets = |(own, profile): &&(String, &str)| {
-            let mut others = users.iter().filter(|(_, other)| other != profile);
-            others.any(|(host, _)| host == own || is_every(host) || is_every(own))
-        };
-        let meeting = users.iter().filter(meets);
-        let profiles: Vec<String> = meeting.map(|(_, profile)| (*profile).to_owned()).collect();
-        if !profiles.is_empty() {
-            shared.push(SharedApiAddress { port, profiles });
-        }
-    }
-    shared
-}
-
-fn api_address(settings: &Settings) -> Result<Option<(String, u64)>, ConfigError> {
-    let port = settings.get(&keys::API_SERVER_PORT)?.value.get();
-    if !settings.get(&keys::API_SERVER_ENABLED)?.value || port == 0 {
-        return Ok(None);
-    }
-    let host = settings.get(&keys::API_SERVER_HOST)?.value;
-    let host = match host.get() {
-        None | Some("localhost") => "127.0.0.1",
-        Some(host) => host,
-    };
-    Ok(Some((host.to_owned(), port.into())))
-}
-
-fn is_every(host: &str) -> bool {
-    matches!(host, "0.0.0.0" | "::")
-}
-
 impl From<LastExit> for GatewayExitView {
     fn from(exit: LastExit) -> Self {
         let (code, signal, how) = match exit.ended {
@@ -420,8 +417,6 @@ impl From<OrderOutcome> for GatewayOutcomeView {
 
 #[cfg(test)]
 mod tests {
-    use vestal_config::{Environment, Home};
-
     use super::*;
 
     fn view(state: SlotState, desired: Option<Desired>, reported: Option<&str>) -> GatewayView {
@@ -438,6 +433,7 @@ mod tests {
             last_exit: None,
             next_start_at: None,
             listeners: Vec::new(),
+            foreign_listeners: Vec::new(),
             reason: None,
             log: String::new(),
         }
@@ -447,20 +443,42 @@ mod tests {
     fn a_gateway_that_is_not_well_is_not_called_running_or_stopped() {
         let running = view(SlotState::Running, Some(Desired::Running), Some("running"));
         assert!(running.is_healthy());
-        assert_eq!((running.state_word(), running.advice()), ("running", None));
+        assert_eq!((running.state_name(), running.advice()), ("running", None));
         let degraded = view(SlotState::Running, Some(Desired::Running), Some("degraded"));
         assert!(!degraded.is_healthy());
-        assert_eq!(degraded.state_word(), "degraded");
+        assert_eq!(degraded.state_name(), "degraded");
         let advice = degraded.advice().unwrap();
         assert_eq!(advice, "to see why: vestal -p work gateway logs --level warn");
         // What a process said that is gone does not make its slot degraded.
         let backoff = view(SlotState::Backoff, Some(Desired::Running), Some("degraded"));
-        assert_eq!(backoff.state_word(), "backoff");
+        assert_eq!(backoff.state_name(), "backoff");
         let down = view(SlotState::Stopped, Some(Desired::Running), Some("running"));
-        assert_eq!(down.state_word(), "down");
+        assert_eq!(down.state_name(), "down");
         assert_eq!(down.advice().unwrap(), "to bring it back: vestal -p work gateway start");
         let stopped = view(SlotState::Stopped, Some(Desired::Stopped), Some("stopped"));
-        assert_eq!(stopped.state_word(), "stopped");
+        assert_eq!(stopped.state_name(), "stopped");
+    }
+
+    #[test]
+    fn a_gateway_in_whose_place_another_process_listens_is_not_well() {
+        let mut gateway = view(SlotState::Running, Some(Desired::Running), Some("running"));
+        let mut listener = ForeignListenerView {
+            address: "[::1]:8642".to_owned(),
+            pid: Some(7),
+            process: Some("nc".to_owned()),
+            sandbox: Some(ListenerSandboxView { profile: "work".to_owned(), task: "t".to_owned() }),
+        };
+        assert_eq!(
+            (listener.line(), listener.advice()),
+            (
+                "\"nc\" (pid 7) in the sandbox of task \"t\" of profile work listens at [::1]:8642".to_owned(),
+                "it is sent the keys of clients that take it for yours; vestal -p work stop -t \"t\", then make new keys".to_owned()
+            )
+        );
+        (listener.pid, listener.process, listener.sandbox) = (None, None, None);
+        assert_eq!(listener.line(), "a process of another user listens at [::1]:8642");
+        gateway.foreign_listeners.push(listener);
+        assert!(!gateway.is_healthy());
     }
 
     #[test]
@@ -499,36 +517,5 @@ mod tests {
             ]
         );
         assert_eq!(gateway_command(DASHBOARD_SLOT, "stop"), "vestal gateway stop --dashboard");
-    }
-
-    #[test]
-    fn profiles_that_would_serve_at_one_address_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let none = Environment::from_pairs::<String, String>([]);
-        let settings = |name: &str, text: &str| {
-            let home = dir.path().join(name);
-            std::fs::create_dir(&home).unwrap();
-            std::fs::write(home.join("config.yaml"), format!("api_server: {{{text}}}\n")).unwrap();
-            let settings =
-                Settings::load(&crate::schema(), Home::at(&home), none.clone(), Vec::new());
-            (name.to_owned(), settings)
-        };
-        let all = [
-            settings("a", "enabled: true"),
-            settings("b", "enabled: true, host: localhost"),
-            settings("off", "enabled: false"),
-            settings("own", "enabled: true, port: 9000"),
-            settings("any", "enabled: true, port: 0"),
-            settings("here", "enabled: true, port: 9001, host: 127.0.0.2"),
-            settings("there", "enabled: true, port: 9001, host: 127.0.0.3"),
-            settings("all", "enabled: true, port: 9002, host: 0.0.0.0"),
-            settings("one", "enabled: true, port: 9002, host: 127.0.0.3"),
-        ];
-        let found = shared_api_addresses(all.iter().map(|(name, own)| (name.as_str(), own)));
-        let shared = |port, names: [&str; 2]| SharedApiAddress {
-            port,
-            profiles: names.map(str::to_owned).to_vec(),
-        };
-        assert_eq!(found, [shared(8642, ["a", "b"]), shared(9002, ["all", "one"])]);
     }
 }

@@ -1,12 +1,16 @@
 //! Jobs: what `run`, `jobs`, `wait`, `kill` and `inspect` show.
 
+use std::fmt;
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::{
-    Captured, CapturedOutput, Cause, JobInfo, JobState, Notice, Sandbox, SessionState, StateBefore,
+    Captured, CapturedOutput, Cause, JobId, JobInfo, JobState, Notice, Sandbox, SessionState,
+    StateBefore,
 };
 
 /// How far a job is.
@@ -298,6 +302,47 @@ impl RunView {
             output.duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
     }
 }
+
+/// A command whose exit code is not known, because its sandbox ended while it ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExitLost {
+    job: JobId,
+}
+
+impl fmt::Display for ExitLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the sandbox ended while job {} ran; its exit code is not known", self.job)
+    }
+}
+
+impl std::error::Error for ExitLost {}
+
+impl RunView {
+    /// Takes over how a command ended: with its own code, or with 124 after its time limit.
+    pub fn set_exit(
+        &mut self,
+        output: &CapturedOutput,
+        limit: Option<Duration>,
+    ) -> Result<(), ExitLost> {
+        match (output.exit.cause, output.exit.code) {
+            (Cause::TimedOut, _) => {
+                let seconds = limit.map_or(0, |limit| limit.as_secs());
+                self.exit_code = Some(TIMED_OUT);
+                self.error = Some(format!(
+                    "timed out after {seconds} s; everything the command started was killed"
+                ));
+            }
+            (Cause::Lost, _) | (_, None) => return Err(ExitLost { job: output.job.clone() }),
+            (Cause::Exited | Cause::Signaled(_) | Cause::Killed, Some(code)) => {
+                self.exit_code = Some(code);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The exit code of a command that took too long.
+const TIMED_OUT: u8 = 124;
 
 /// Returns the bytes in a form JSON can carry, unless they are text.
 fn binary(captured: &Captured) -> Option<String> {

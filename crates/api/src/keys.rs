@@ -1,14 +1,15 @@
-//! How front ends look and behave: their settings, which whoever reads a profile has to know.
+//! Settings of how front ends look and behave. Every reader of a profile has to know them.
 
 use vestal_config::{
-    Count, Group, LineMode, Protection, Range, Seconds, Secrecy, SecretText, Text, TextLimits,
+    ChangedBy, Count, Group, LineMode, Protection, Range, Seconds, Secrecy, SecretText, Text,
+    TextLimits, Variable, VariableScope,
 };
 
 const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: LineMode::One };
 
 vestal_config::choices! {
     /// What becomes of a prompt that comes while a turn runs.
-    BusyInputMode, "known way", {
+    BusyInputMode, "known busy input mode", {
         /// The turn is interrupted, and the prompt is next.
         Interrupt = "interrupt",
         /// The prompt waits for the end of the turn.
@@ -24,6 +25,7 @@ vestal_config::keys! {
         default: false,
         limits: (),
         env: ["VESTAL_SHOW_REASONING"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Whether the terminal rings when something has ended that nobody was looking at.
@@ -31,6 +33,7 @@ vestal_config::keys! {
         default: true,
         limits: (),
         env: ["VESTAL_BELL"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// What becomes of a prompt that a program sends while a turn runs (`vestal serve`): `interrupt`
@@ -40,6 +43,7 @@ vestal_config::keys! {
         default: BusyInputMode::Interrupt,
         limits: (),
         env: ["VESTAL_BUSY_INPUT_MODE"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Sessions that `vestal serve`, or the gateway over WebSocket, has open at once. One more is
@@ -85,6 +89,17 @@ vestal_config::keys! {
         protection: Protection::Guards,
     }
 
+    /// Socket that the API server listens on: a file in a directory that only you may enter, so that no
+    /// other process can take its place; a relative path is below the profile's home. Then no port is
+    /// opened unless `api_server.host` is set, too.
+    API_SERVER_SOCKET: Text = "api_server.socket" {
+        default: Text::EMPTY,
+        limits: LINE,
+        env: ["API_SERVER_SOCKET"],
+        protection: Protection::Guards,
+        travels: false,
+    }
+
     /// Key that requests must carry (`Authorization: Bearer KEY`), at least 16 characters, also on
     /// loopback. Its place is `.env`: `API_SERVER_KEY=…`.
     API_SERVER_KEY: SecretText = "api_server.key" {
@@ -105,7 +120,7 @@ vestal_config::keys! {
     }
 
     /// Backends, separated by commas, that requests about sandboxes may name besides that of
-    /// `terminal.backend`; empty for none. `local` lets whoever has the key run commands on this
+    /// `terminal.backend`; empty for none. `local` lets everyone with the key run commands on this
     /// machine.
     API_SERVER_BACKENDS: Text = "api_server.backends" {
         default: Text::EMPTY,
@@ -148,7 +163,42 @@ vestal_config::keys! {
 }
 
 /// The settings of this owner.
-pub static GROUP: Group = Group { reserved: RESERVED, ..Group::of(KEYS) };
+pub static GROUP: Group =
+    Group { reserved: RESERVED, variables: IMAGE_VARIABLES, ..Group::of(KEYS) };
+
+/// Variables of the image, and of a gateway in it.
+static IMAGE_VARIABLES: &[Variable] = &[
+    Variable {
+        name: "VESTAL_IMAGE",
+        doc: "Set by the image: `1`. A gateway that is run there is supervised.",
+        scope: VariableScope::Environment,
+    },
+    Variable {
+        name: "VESTAL_UID",
+        doc: "In the image: number of the user that everything runs as and that the data directory belongs to. Default: `10000`.",
+        scope: VariableScope::Environment,
+    },
+    Variable {
+        name: "VESTAL_GID",
+        doc: "In the image: number of that user's group. Default: that of the user.",
+        scope: VariableScope::Environment,
+    },
+    Variable {
+        name: "VESTAL_DOCKER_EXEC_AS_ROOT",
+        doc: "In the image: `1`, `true` or `yes` lets `docker exec` run `vestal` as root.",
+        scope: VariableScope::Environment,
+    },
+    Variable {
+        name: "VESTAL_GATEWAY_NO_SUPERVISE",
+        doc: "In the image: has `vestal gateway run` serve in its own process.",
+        scope: VariableScope::Environment,
+    },
+    Variable {
+        name: "VESTAL_ALLOW_ROOT_GATEWAY",
+        doc: "In the image: lets root run a gateway.",
+        scope: VariableScope::Environment,
+    },
+];
 
 /// Names that belong to features on the way.
 static RESERVED: &[&str] = &[

@@ -11,6 +11,7 @@ mod extensions;
 mod file;
 mod find;
 mod gateway;
+mod gateway_addresses;
 mod health;
 mod job;
 pub mod keys;
@@ -24,6 +25,7 @@ mod schedule;
 mod schema;
 mod secret_keys;
 mod snapshot;
+mod sync;
 mod task;
 mod task_change;
 mod task_diff;
@@ -52,17 +54,20 @@ pub use extensions::{
     SkillVariableView, SkillView, SkillsView,
 };
 pub use file::{
-    DirectoryView, EntryView, FileType, FileView, FoundView, MatchView, OutputView, WrittenView,
+    DirectoryView, EntryView, FileType, FileView, FoundView, LogsView, MatchView, OutputView,
+    WrittenView,
 };
 pub use find::{JobNotFound, JobPrefix, closest_name};
 pub use gateway::{
-    DASHBOARD_SLOT, GatewayExitView, GatewayListenerView, GatewayLogLineView, GatewayOutcomeView,
-    GatewayStatusView, GatewayView, ManagerKind, ManagerView, SharedApiAddress, UnitView,
-    gateway_command, profile_order, shared_api_addresses,
+    DASHBOARD_SLOT, ForeignListenerView, GatewayExitView, GatewayListenerView, GatewayLogLineView,
+    GatewayOutcomeView, GatewayStatusView, GatewayView, ListenerSandboxView, ManagerKind,
+    ManagerView, UnitView, gateway_command, profile_order,
 };
+pub use gateway_addresses::{SharedApiAddress, api_address, shared_api_addresses};
 pub use health::{Health, HealthCheckView, HealthReportView};
 pub use job::{
-    EndCause, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult, timestamp,
+    EndCause, ExitLost, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult,
+    timestamp,
 };
 pub use logs::{
     LogSource, UnknownLogSource, agent_log_files, dashboard_log_dir, errors_log_files, log_sources,
@@ -71,11 +76,12 @@ pub use model::{DefaultModelView, ListSource, ModelsView, ProviderView, explaine
 pub use operation::{OperationPhase, OperationView};
 pub use profile::{
     ChosenProfileView, CreatedProfileView, DeletedProfileView, ExportedProfileView,
-    ImportedProfileView, RenamedProfileView, SettingValueView, telling_settings,
+    ImportedProfileView, RenamedProfileView, SettingValueView, safety_settings,
 };
 pub use sandbox::{
-    DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,
-    SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
+    DriftView, ForgottenView, GuestFacts, GuestView, LastKnownView, OverridesView, ReapCause,
+    ReapedView, RemovalView, RemovedView, SandboxDetailsView, SandboxState, SandboxView, StatsView,
+    StoppedView, TaskStatsView,
 };
 pub use sandbox_page::{
     ActionPlanView, DirectoryPageView, FilePageView, FileShape, OperationsView, PortView,
@@ -87,6 +93,7 @@ pub use schedule::{
 pub use schema::{inherited_variables, schema};
 pub use secret_keys::{KeyUseView, KeyView, KeysPageView, SecretSettingView};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
+pub use sync::{SyncConflictView, SyncFailureView, SyncView};
 pub use task::{
     AttachedFileView, AttachmentView, BoardTaskView, CommentView, EventView, RelativeView,
     TaskDetailsView, TaskFailureView, TaskRunView, TaskView,
@@ -97,7 +104,9 @@ pub use task_change::{
 };
 pub use task_diff::{ChangeView, ChangedFileView, TaskDiffView};
 pub use task_merge::{ExportedPatchView, MergeObstacleView, MergePlanView, MergedView};
-pub use transfer::{CopiedView, TransferEndpoint, TransferError, TransferPlan};
+pub use transfer::{
+    CopiedView, MachineAddress, TransferEndpoint, TransferError, TransferPlace, TransferPlan,
+};
 pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};
 pub use usage::{
     UnreadLedgerView, UsageGrouping, UsageKey, UsageLineView, UsageReport, UsageReportView,

@@ -31,7 +31,7 @@ impl LogSource {
     pub const ALL: [Self; 6] =
         [Self::Agent, Self::Errors, Self::Gateway, Self::Boot, Self::Supervisor, Self::Dashboard];
 
-    /// Those that tell of a profile: all but the dashboard's, which serves every profile.
+    /// Those about a profile: all but the dashboard's, which serves every profile.
     pub const OF_PROFILE: [Self; 5] =
         [Self::Agent, Self::Errors, Self::Gateway, Self::Boot, Self::Supervisor];
 
@@ -70,12 +70,20 @@ impl FromStr for LogSource {
 
 /// Returns the log of everything in a profile's directory of logs.
 pub fn agent_log_files(logs_dir: &Path) -> LogFiles {
-    LogFiles::new(logs_dir.join("agent.log"), 5_000_000, 3)
+    of_profile(LogFiles::new(logs_dir.join("agent.log"), 5_000_000, 3), logs_dir)
 }
 
 /// Returns the log of warnings and errors in a profile's directory of logs.
 pub fn errors_log_files(logs_dir: &Path) -> LogFiles {
-    LogFiles::new(logs_dir.join("errors.log"), 2_000_000, 2)
+    of_profile(LogFiles::new(logs_dir.join("errors.log"), 2_000_000, 2), logs_dir)
+}
+
+/// A process of a profile that was renamed or deleted must not make its home again.
+fn of_profile(files: LogFiles, logs_dir: &Path) -> LogFiles {
+    match logs_dir.parent() {
+        Some(home) => files.within(home),
+        None => files,
+    }
 }
 
 /// Returns the directory of the log of a supervised dashboard.
@@ -101,7 +109,7 @@ pub fn log_sources(
     let mut sources = Vec::new();
     for kind in LogSource::ALL.into_iter().filter(|kind| wanted.contains(kind)) {
         let shared = match kind {
-            // What was decided about a directory that is no profile is told to who asks for all.
+            // What was decided about a directory that is not a profile is reported to a caller that asks for all.
             LogSource::Boot if profiles.is_none() => Some(vestal_supervisor::boot_log_files(&logs)),
             LogSource::Supervisor => Some(vestal_supervisor::detached_log_files(&logs)),
             LogSource::Dashboard => {

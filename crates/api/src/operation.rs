@@ -21,6 +21,20 @@ pub enum OperationPhase {
     Interrupted,
 }
 
+impl OperationPhase {
+    /// Returns the word for it, as JSON has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Busy => "busy",
+            Self::GivenUp => "given_up",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 impl From<OperationState> for OperationPhase {
     fn from(state: OperationState) -> Self {
         match state {
@@ -94,5 +108,11 @@ impl OperationView {
                 .or_else(|| (state == OperationPhase::Interrupted).then(interrupted)),
             remarks: end.map(|end| end.remarks.clone()).unwrap_or_default(),
         }
+    }
+
+    /// Returns how much of it is done, in hundredths, where that is counted.
+    pub fn percent(&self) -> Option<u64> {
+        let (done, total) = (self.done?, self.total.filter(|total| *total > 0)?);
+        u64::try_from(u128::from(done.min(total)) * 100 / u128::from(total)).ok()
     }
 }

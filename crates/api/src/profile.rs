@@ -86,7 +86,7 @@ pub struct SettingValueView {
 }
 
 /// Settings of an imported profile that deserve a look before a command is run.
-const TELLING: [&dyn AnyKey; 8] = [
+const SAFETY_KEYS: [&dyn AnyKey; 8] = [
     &vestal_sandbox::keys::BACKEND,
     &vestal_sandbox::keys::DOCKER_VOLUMES,
     &vestal_sandbox::keys::DOCKER_EXTRA_ARGS,
@@ -98,9 +98,9 @@ const TELLING: [&dyn AnyKey; 8] = [
 ];
 
 /// Returns the settings of a profile that decide about safety and are not the default.
-pub fn telling_settings(home: &Home) -> Vec<String> {
+pub fn safety_settings(home: &Home) -> Vec<String> {
     let settings =
         Settings::load(&crate::schema(), home.clone(), Environment::default(), Vec::new());
     let is_set = |key: &&&dyn AnyKey| key.resolve(&settings).is_ok_and(|own| !own.is_default());
-    TELLING.iter().filter(is_set).map(|key| key.name().to_owned()).collect()
+    SAFETY_KEYS.iter().filter(is_set).map(|key| key.name().to_owned()).collect()
 }

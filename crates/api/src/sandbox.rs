@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::client::Welcome;
 use vestal_sandbox::{
-    Drift, JobInfo, Overrides, ReapReason, Reaped, Removal, SandboxStats, SandboxSummary, Snapshot,
-    Status, SummaryState, TaskName,
+    Drift, JobInfo, LeftBehind, Overrides, ReapReason, Reaped, Removal, SandboxStats,
+    SandboxSummary, Snapshot, Status, SummaryState, TaskName,
 };
 
 use crate::{JobView, SnapshotView};
@@ -95,6 +95,22 @@ pub struct SandboxView {
     pub trouble: Option<String>,
     /// How far it is a system of its own: `read-only`, `overlay`, `rootfs`; null where that does not depend on the machine.
     pub tier: Option<String>,
+    /// What was known before of one on another machine whose state is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_known: Option<LastKnownView>,
+}
+
+/// What was last known of a sandbox that has not answered in time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastKnownView {
+    /// Its state.
+    pub state: SandboxState,
+    /// When that was.
+    pub at: String,
+    /// Jobs that ran.
+    pub jobs_running: u32,
+    /// When it had last been used.
+    pub last_used_at: Option<String>,
 }
 
 impl From<&SandboxSummary> for SandboxView {
@@ -120,6 +136,12 @@ impl From<&SandboxSummary> for SandboxView {
             weakened: description.weakened.clone(),
             trouble: summary.trouble.clone(),
             tier: description.tier.clone(),
+            last_known: summary.last_known.as_ref().map(|known| LastKnownView {
+                state: known.state.into(),
+                at: known.at.to_string(),
+                jobs_running: known.jobs_running,
+                last_used_at: known.last_used_at.map(|time| time.to_string()),
+            }),
         }
     }
 }
@@ -349,6 +371,41 @@ pub struct RemovedView {
     pub kept_volumes: Vec<String>,
 }
 
+/// What `rm` did about a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RemovalView {
+    /// Its record alone was removed, because its machine did not answer.
+    Forgotten(ForgottenView),
+    /// It was removed.
+    Removed(RemovedView),
+}
+
+/// A sandbox that was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgottenView {
+    /// The task.
+    pub task: String,
+    /// How many instances were forgotten.
+    pub forgotten: usize,
+    /// The machine that they were on.
+    pub machine: String,
+    /// The directory there in which work was, and may be left.
+    pub left: String,
+}
+
+impl ForgottenView {
+    /// Returns the view of a task's sandbox that was forgotten.
+    pub fn new(task: &TaskName, left: &LeftBehind) -> Self {
+        Self {
+            task: task.to_string(),
+            forgotten: left.instances,
+            machine: left.machine.clone(),
+            left: left.workspace.clone(),
+        }
+    }
+}
+
 impl RemovedView {
     /// Returns the view of a task's sandbox that was removed.
     pub fn new(task: &TaskName, removal: &Removal) -> Self {
@@ -373,6 +430,8 @@ pub enum ReapCause {
     Superseded,
     /// It was unused for longer than the retention.
     Expired,
+    /// It was forgotten while its machine did not answer.
+    Forgotten,
 }
 
 impl From<ReapReason> for ReapCause {
@@ -382,6 +441,7 @@ impl From<ReapReason> for ReapCause {
             ReapReason::Ownerless => Self::Ownerless,
             ReapReason::Superseded => Self::Superseded,
             ReapReason::Expired => Self::Expired,
+            ReapReason::Forgotten => Self::Forgotten,
         }
     }
 }

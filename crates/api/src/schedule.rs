@@ -256,7 +256,7 @@ pub struct ScheduleRequest {
     pub missed: Option<MissedPolicy>,
 }
 
-/// Tells a member that is null from one that is not there.
+/// Distinguishes a member that is null from one that is not there.
 #[expect(clippy::option_option, reason = "not there, null, and a value are three things")]
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,

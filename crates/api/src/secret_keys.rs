@@ -106,11 +106,11 @@ impl KeysPageView {
     }
 }
 
-type Uses = BTreeMap<EnvName, BTreeSet<KeyUseView>>;
+type KeyUses = BTreeMap<EnvName, BTreeSet<KeyUseView>>;
 
 /// Finds out which variables are for what.
-fn uses(settings: &Settings, troubles: &mut Vec<TroubleView>) -> Uses {
-    let mut uses = Uses::new();
+fn uses(settings: &Settings, troubles: &mut Vec<TroubleView>) -> KeyUses {
+    let mut uses = KeyUses::new();
     let mut add = |name: &str, what: &str, address: Option<String>| {
         if let Some(name) = EnvName::new(name) {
             let what = what.to_owned();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vestal_board::boards::Slug;
 use vestal_board::store::Relative;
-use vestal_board::verbs::Sheet;
+use vestal_board::verbs::TaskSheet;
 use vestal_board::{
     Attachment, BlockKind, Board, Comment, FailureCount, Outcome, Role, Run, RunId, Status, Task,
     TaskEvent, Time,
@@ -391,7 +391,7 @@ pub struct TaskDetailsView {
 
 impl TaskDetailsView {
     /// Returns the view of all there is about a task of a board, as this host sees it.
-    pub fn new(board: &Board, sheet: &Sheet) -> Self {
+    pub fn new(board: &Board, sheet: &TaskSheet) -> Self {
         Self {
             task: (&sheet.task).into(),
             latest_summary: sheet.latest_summary.clone(),

@@ -267,7 +267,7 @@ mod tests {
             vec![(task("t_1"), spent(1, 10)), (LedgerGroup::Work(None), spent(9, 5))],
         );
         report.add("reviewer", vec![(task("t_1"), spent(1, 20)), (task("t_2"), spent(1, 90))]);
-        report.unread("broken", "it is no database");
+        report.unread("broken", "it is not a database");
         let report = report.finish();
         let lines: Vec<_> = report
             .lines

@@ -193,7 +193,7 @@ fn every_key_that_protects_is_guarded_against_its_near_misses() {
 }
 
 #[test]
-fn sections_that_later_versions_will_have_are_told_from_mistakes() {
+fn sections_that_later_versions_will_have_are_distinguished_from_mistakes() {
     let home =
         TestHome::with_config("terminal: {modal_image: x}\ngateway: {port: 1}\nkanbna: {}\n");
     assert_eq!(
@@ -323,7 +323,7 @@ fn the_skills_of_a_broken_configuration_get_no_variable() {
 }
 
 #[test]
-fn whoever_starts_a_process_of_the_program_knows_which_variables_it_reads() {
+fn the_variables_that_a_process_of_the_program_reads_are_known() {
     let names = vestal_api::inherited_variables();
     for name in ["DOCKER_HOST", "XDG_RUNTIME_DIR", "HTTPS_PROXY", "https_proxy", "all_proxy"] {
         assert!(names.iter().any(|own| own == name), "{name}: {names:?}");

@@ -17,10 +17,20 @@ pub fn resident(pid: u32) -> Result<u64> {
 /// Returns the memory of a process in bytes, with pages that several processes
 /// have shared out among them.
 pub fn proportional(pid: u32) -> Result<u64> {
+    of_rollup(pid, "Pss:")
+}
+
+/// Returns the memory of a process in bytes that is in no file: what it has to itself and the
+/// kernel cannot drop.
+pub fn anonymous(pid: u32) -> Result<u64> {
+    of_rollup(pid, "Anonymous:")
+}
+
+fn of_rollup(pid: u32, name: &str) -> Result<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let kibibytes = rollup
         .lines()
-        .find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB"))
-        .ok_or("no Pss")?;
+        .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"))
+        .ok_or_else(|| format!("no {name} in smaps_rollup"))?;
     Ok(kibibytes.parse::<u64>()? << 10)
 }

@@ -27,7 +27,7 @@ pub fn build() -> BenchProgram {
     let cargo = environment.get("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
     let mut command = Command::new(cargo);
     // What cargo tells a benchmark about its own package would make the build
-    // scripts of some dependencies run anew, and all above them be built twice.
+    // scripts of some dependencies run again, and all above them be built twice.
     for (name, _) in environment.iter() {
         let prefixes = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_"];
         if name.to_str().is_some_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))

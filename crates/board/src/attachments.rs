@@ -218,8 +218,8 @@ async fn take_in(board: &Board, task: &TaskId, source: AttachmentSource) -> Resu
     })?
 }
 
-/// Opens a regular file. A link, a pipe or a device is refused: what is behind
-/// it need not be what whoever named it believes, and may never end.
+/// Opens a regular file. A link, a pipe or a device is refused: it may
+/// lead to something that the caller did not mean, and may never end.
 fn open(path: &Path, about: &str) -> Result<File> {
     let failed = |source| Error::Io { action: "read", path: path.to_owned(), source };
     let refuse =
@@ -234,8 +234,8 @@ fn open(path: &Path, about: &str) -> Result<File> {
     if file.metadata().map_err(failed)?.is_file() { Ok(file) } else { Err(refuse()) }
 }
 
-/// Makes a file, and its directory. Whoever takes the last file from a task
-/// removes the directory, perhaps between the two.
+/// Makes a file, and its directory. The process that takes the last file from a
+/// task removes the directory, perhaps between the two.
 fn make(dir: &Path, path: &Path) -> io::Result<File> {
     let mut attempts = 0;
     loop {

@@ -4,7 +4,7 @@
 //! finished by a person after its worker had left, or be deleted. Each host
 //! cleans up for itself: it keeps how far it has come in the finished tasks, and
 //! a list of deleted tasks, of which the board has nothing else. Both are notes
-//! of the board, so that the next dispatcher of the host goes on from there.
+//! of the board, so that the next dispatcher of the host continues from there.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn named(what: &str, host: &HostName) -> String {
     format!("{what} of {host}")
 }
 
-/// Returns how far a host has come; none: it has not begun.
+/// Returns how far a host has come; none: it has not started.
 #[boxed]
 pub async fn cursor(read: &mut (dyn Read + '_), host: &HostName) -> Result<Option<CleanupCursor>> {
     let Some(note) = read.note(&named(SEEN, host)).await? else { return Ok(None) };

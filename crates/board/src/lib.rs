@@ -38,7 +38,8 @@ pub use task::{
 pub use time::Time;
 pub use verbs::{
     Block, BoardStats, Claim, CreatedTask, HandedOver, Heartbeat, Initial, Moved, NewTask,
-    Promotion, Rule, RunEnd, Severity, Sheet, TaskCompletion, TaskEdit, TaskFinding, Thresholds,
+    Promotion, Rule, RunEnd, Severity, TaskCompletion, TaskEdit, TaskFinding, TaskSheet,
+    Thresholds,
 };
 
 /// The result of what a board is asked.

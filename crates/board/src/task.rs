@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_waits_for_whoever_would_run_it_next() {
+    fn a_task_waits_for_the_profile_that_would_run_it_next() {
         let mut task = task(Status::Ready, 0, 0);
         assert_eq!(task.queue_as(), Some("ada"));
         task.assignee = None;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// A moment in milliseconds since 1970, UTC, by the store's clock. Whoever
-/// reads it as JSON gets whole seconds, as the tools around boards expect.
+/// A moment in milliseconds since 1970, UTC, by the store's clock. As JSON
+/// it is in whole seconds, as the tools around boards expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 

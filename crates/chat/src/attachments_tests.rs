@@ -49,7 +49,7 @@ fn what_names_no_picture_stays_words() {
 }
 
 #[test]
-fn a_picture_that_is_none_is_told_and_the_words_go_on() {
+fn a_picture_that_is_none_is_reported_and_the_words_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fake.png");
     std::fs::write(&path, "not a picture").unwrap();
@@ -59,7 +59,7 @@ fn a_picture_that_is_none_is_told_and_the_words_go_on() {
 }
 
 #[test]
-fn a_text_that_is_mentioned_is_attached_and_what_cannot_be_is_told() {
+fn a_text_that_is_mentioned_is_attached_and_what_cannot_be_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     std::fs::write(at("notes.txt"), "buy milk\n").unwrap();

@@ -19,7 +19,7 @@ use crate::conversation::{ConversationSlot, QueuedTurn};
 use crate::host::{ChatError, ChatHost, HostMessage};
 use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
 use crate::output::{FoldedOutputs, OutputTails};
-use crate::questions::{OpenQuestion, Questions};
+use crate::questions::{Questions, ShownQuestion};
 use crate::run::ChatExit;
 use crate::sandbox_monitor::{JobWakeup, SandboxMonitor};
 use crate::terminal::SuspendTerminal;
@@ -52,7 +52,7 @@ pub(crate) struct Chat {
     pub(crate) live: LiveTurn,
     pub(crate) tails: OutputTails,
     pub(crate) folded: FoldedOutputs,
-    pub(crate) asking: VecDeque<OpenQuestion>,
+    pub(crate) asking: VecDeque<ShownQuestion>,
     /// How long a request for approval stays open.
     pub(crate) approval_timeout: Duration,
     /// Turns to start as soon as the conversation is idle.

@@ -53,11 +53,11 @@ pub(crate) async fn execute(chat: &mut Chat, invocation: Invocation) {
     }
 }
 
-/// Reports input that is not a valid command, and leaves it in the editor.
-pub(crate) fn report_parse_error(chat: &mut Chat, error: &SlashError, typed: &str) {
-    let advice = vec![error.advice()];
+/// Reports input that is not a valid command. It is in the history, and not put back into the input:
+/// the next message would be added to it.
+pub(crate) fn report_parse_error(chat: &mut Chat, error: &SlashError) {
+    let advice = vec![error.advice(), "to correct it: the arrow key up".to_owned()];
     chat.show_error(&ChatError { problem: error.to_string(), advice });
-    put_into_input(chat, typed);
 }
 
 /// Reports that a command cannot run during a turn, and leaves it in the editor.
@@ -146,7 +146,9 @@ fn print_rows(chat: &mut Chat, indent: &str, rows: &[(&str, String)]) {
 pub(super) async fn run_verb(chat: &mut Chat, verb: &[&str], invocation: &Invocation) {
     let mut words: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
     if invocation.words.is_empty() {
-        words.extend(default_words(invocation.command.name).iter().map(|word| (*word).to_owned()));
+        words.extend(
+            default_arguments(invocation.command.name).iter().map(|word| (*word).to_owned()),
+        );
     }
     words.extend(invocation.words.iter().cloned());
     let went_well = chat.run_host_command(words).await;
@@ -163,7 +165,7 @@ pub(super) async fn run_verb(chat: &mut Chat, verb: &[&str], invocation: &Invoca
 }
 
 /// Returns the arguments with which a command shows its listing.
-fn default_words(command: &str) -> &'static [&'static str] {
+fn default_arguments(command: &str) -> &'static [&'static str] {
     match command {
         "sessions" | "kanban" | "profile" | "skills" | "mcp" => &["list"],
         "config" | "memory" => &["show"],

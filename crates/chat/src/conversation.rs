@@ -73,7 +73,6 @@ pub(crate) enum WorkKind {
     Work,
 }
 
-/// State of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InterruptState {
     /// None was requested.
@@ -225,7 +224,7 @@ impl Chat {
             self.status.jobs = 0;
             self.jobs.clear();
         }
-        self.live.usage_totals = crate::live::UsageTotals::default();
+        self.live.usage_totals = crate::live::ChatTotals::default();
         self.status.cost_micro_usd = None;
         self.status.is_cost_partial = false;
         self.monitor.watch_task(&task);

@@ -19,7 +19,7 @@ const EXCHANGES: usize = 3;
 /// Lines of each that are shown.
 const LINES: usize = 6;
 
-/// Characters of a call's arguments that are shown.
+/// Characters of what a call is about that are shown.
 const CALL: usize = 100;
 
 impl Chat {
@@ -159,8 +159,8 @@ pub(crate) fn last_exchanges(messages: &[&Message], width: usize) -> Vec<Line> {
 /// Returns the text of an answer with its tool calls.
 fn with_calls(answer: &vestal_model::AssistantMessage) -> String {
     let called = answer.calls.iter().map(|call| {
-        let arguments: String = call.arguments.chars().take(CALL).collect();
-        format!("[{} {arguments}]", call.name)
+        let about: String = vestal_agent::call_summary(call).chars().take(CALL).collect();
+        format!("[{}]", format!("{} {about}", call.name).trim_end())
     });
     std::iter::once(answer.text.clone()).chain(called).collect::<Vec<_>>().join("\n")
 }
@@ -196,5 +196,26 @@ mod tests {
             "…\n› question 3\n  fine\n› question 4\n  fine\n› question 5\n  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n  line 6\n  …"
         );
         assert_eq!(last_exchanges(&[], 60), Vec::new());
+    }
+
+    #[test]
+    fn a_call_is_shown_by_what_it_is_about() {
+        let call = |name: &str, arguments: &str| vestal_model::ToolCall {
+            id: "1".to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        let reply = Message::Assistant(AssistantMessage {
+            calls: vec![
+                call("terminal", r#"{"timeout": 5, "command": "make\nall"}"#),
+                call("todo", "{}"),
+                call("terminal", "no json"),
+            ],
+            ..AssistantMessage::default()
+        });
+        let asked = Message::user("build");
+        let lines = last_exchanges(&[&asked, &reply], 60);
+        let texts: Vec<String> = lines.iter().map(Line::text).collect();
+        assert_eq!(texts.join("\n"), "› build\n  [terminal make all]\n  [todo]\n  [terminal]");
     }
 }

@@ -164,7 +164,7 @@ impl Chat {
                 }
                 None => {
                     self.show_command(&shown);
-                    return commands::report_parse_error(self, &error, &text);
+                    return commands::report_parse_error(self, &error);
                 }
             },
             None => {}
@@ -299,7 +299,6 @@ const OTHERS: [(&str, &str); 5] = [
     ("@path", "attach an image or a text file"),
 ];
 
-/// Returns the action of a key.
 pub(crate) fn key_action(key: KeyPress) -> Option<KeyAction> {
     KEYS.iter().find(|(letter, ..)| key == KeyPress::control(*letter)).map(|(.., act)| *act)
 }

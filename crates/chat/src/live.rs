@@ -12,7 +12,6 @@ use vestal_tui::{Line, Submission, format};
 use crate::cells::{self, EndedTool};
 use crate::output::{FoldedOutput, OutputTail, OutputTails, ReasoningText, StreamedAnswer};
 
-/// An entry of the transcript.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TranscriptEntry {
     pub(crate) kind: EntryKind,
@@ -36,13 +35,13 @@ pub(crate) struct LiveTurn {
     pub(crate) shows_reasoning: bool,
     pub(crate) answer: StreamedAnswer,
     pub(crate) reasoning: ReasoningText,
-    pub(crate) tools: Vec<RunningTool>,
+    pub(crate) tools: Vec<RunningCall>,
     pub(crate) children: Vec<RunningChild>,
     /// What the turn waits for, and since when.
     pub(crate) waiting: Option<(Instant, WaitingFor)>,
     /// Messages that have not reached the model yet.
     pub(crate) queued: Vec<Submission>,
-    pub(crate) usage_totals: UsageTotals,
+    pub(crate) usage_totals: ChatTotals,
 }
 
 /// What a turn waits for.
@@ -61,7 +60,7 @@ pub(crate) enum WaitingFor {
 
 /// A running tool call.
 #[derive(Debug)]
-pub(crate) struct RunningTool {
+pub(crate) struct RunningCall {
     pub(crate) call: String,
     pub(crate) name: String,
     pub(crate) summary: String,
@@ -91,7 +90,7 @@ impl LiveTurn {
             children: Vec::new(),
             waiting: None,
             queued: Vec::new(),
-            usage_totals: UsageTotals::default(),
+            usage_totals: ChatTotals::default(),
         }
     }
 
@@ -161,7 +160,7 @@ impl LiveTurn {
                 entries.extend(self.end_answer());
                 self.waiting = None;
                 let changes = Vec::new();
-                self.tools.push(RunningTool { call, name, summary, since: now, changes });
+                self.tools.push(RunningCall { call, name, summary, since: now, changes });
             }
             TurnEvent::FileChanged { call, diff, .. } => {
                 if let Some(tool) = self.tools.iter_mut().find(|tool| tool.call == call) {
@@ -239,7 +238,7 @@ impl LiveTurn {
         entry(EntryKind::Answer, self.answer.end())
     }
 
-    /// A notice. It does not end the answer, which may go on.
+    /// A notice. It does not end the answer, which may continue.
     fn notice(lines: Vec<Line>) -> TranscriptEntry {
         TranscriptEntry { kind: EntryKind::Notice, lines }
     }
@@ -373,7 +372,7 @@ fn reason(preview: &str) -> Option<String> {
 
 /// Usage and cost of the model calls of this chat.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct UsageTotals {
+pub(crate) struct ChatTotals {
     /// Tokens of the last request and its answer.
     pub(crate) used: u64,
     /// The model that answered last.
@@ -383,7 +382,7 @@ pub(crate) struct UsageTotals {
     pub(crate) unknown_calls: u32,
 }
 
-impl UsageTotals {
+impl ChatTotals {
     /// Adds the cost of a call.
     pub(crate) fn add_cost(&mut self, cost: Cost) {
         match cost {

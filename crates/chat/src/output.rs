@@ -16,7 +16,6 @@ const HELD_LINES: usize = 8;
 /// Maximum bytes of an answer that can be rendered again after a discard.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// A streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamedAnswer {
     width: usize,

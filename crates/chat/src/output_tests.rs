@@ -23,9 +23,9 @@ fn of_a_long_answer_only_the_last_lines_are_held_back() {
     assert!(printed.len() > 50, "{}", printed.len());
     assert!(answer.live(100).len() <= HELD_LINES + 3);
     printed.extend(answer.end());
-    let said: Vec<String> = texts(&printed).into_iter().filter(|line| !line.is_empty()).collect();
+    let reply: Vec<String> = texts(&printed).into_iter().filter(|line| !line.is_empty()).collect();
     let expected: Vec<String> = (0..50).map(|number| format!("paragraph {number}")).collect();
-    assert_eq!(said, expected);
+    assert_eq!(reply, expected);
     assert!(!answer.is_begun());
 }
 
@@ -71,10 +71,10 @@ fn what_counts_of_an_answer_stays_when_what_followed_it_is_void() {
     assert!(answer.discard());
     printed.extend(answer.push("off and goes on"));
     printed.extend(answer.end());
-    let said: Vec<String> = texts(&printed).into_iter().filter(|line| !line.is_empty()).collect();
+    let reply: Vec<String> = texts(&printed).into_iter().filter(|line| !line.is_empty()).collect();
     let mut expected: Vec<String> = (0..12).map(|number| format!("paragraph {number}")).collect();
     expected.push("a sentence that was cut off and goes on".to_owned());
-    assert_eq!(said, expected);
+    assert_eq!(reply, expected);
     assert!(!answer.discard(), "nothing is left of it");
 }
 

@@ -136,7 +136,7 @@ pub fn read_answer(line: &str, choices: &[String]) -> Option<String> {
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A question on the screen.
-pub(crate) struct OpenQuestion {
+pub(crate) struct ShownQuestion {
     pending: PendingQuestion,
     since: Instant,
     approval_timeout: Duration,
@@ -149,7 +149,7 @@ pub(crate) struct OpenQuestion {
     is_printed: bool,
 }
 
-impl OpenQuestion {
+impl ShownQuestion {
     fn new(pending: PendingQuestion, approval_timeout: Duration) -> Self {
         // A question of a slash command is expected, so it accepts keys at once.
         let is_armed = matches!(&pending, PendingQuestion::Choose { .. });
@@ -217,7 +217,7 @@ impl Chat {
         while let Ok(turn_event) = self.turn_events.try_recv() {
             self.on_turn_event(turn_event);
         }
-        let mut asking = OpenQuestion::new(pending, self.approval_timeout);
+        let mut asking = ShownQuestion::new(pending, self.approval_timeout);
         if asking.shown(Instant::now(), self.screen.size()).is_folded {
             self.print_whole(&mut asking);
         }
@@ -255,7 +255,7 @@ impl Chat {
     }
 
     /// Returns the outcome to print for an abandoned question.
-    fn outcome_of(&self, asking: &OpenQuestion) -> &'static str {
+    fn outcome_of(&self, asking: &ShownQuestion) -> &'static str {
         let is_interrupted =
             self.slot.running().is_none_or(|running| running.interrupt != InterruptState::No);
         let is_over = is_interrupted || asking.since.elapsed() >= asking.approval_timeout;
@@ -268,7 +268,7 @@ impl Chat {
     }
 
     /// Moves the text of an unused answer into the input.
-    pub(crate) fn return_answer_to_input(&mut self, asking: &OpenQuestion) {
+    pub(crate) fn return_answer_to_input(&mut self, asking: &ShownQuestion) {
         let words = asking.words.text();
         if words.trim().is_empty() {
             return;
@@ -401,14 +401,14 @@ impl Chat {
         }
     }
 
-    fn print_whole(&mut self, asking: &mut OpenQuestion) {
+    fn print_whole(&mut self, asking: &mut ShownQuestion) {
         let lines = asking.whole(self.width());
         self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
         asking.is_printed = true;
     }
 
     /// Prints a question and its outcome.
-    fn answered(&mut self, asking: &OpenQuestion, answer: &str) {
+    fn answered(&mut self, asking: &ShownQuestion, answer: &str) {
         let width = self.width();
         let mut lines = if asking.is_printed { Vec::new() } else { asking.whole(width) };
         match &asking.pending {

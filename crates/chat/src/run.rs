@@ -46,7 +46,7 @@ pub struct ChatParts {
     pub outside: UnboundedReceiver<HostMessage>,
     /// A first message, sent before the user types anything.
     pub first: Option<UserMessage>,
-    /// The directory that the user is in; `None` if it cannot be told.
+    /// The directory that the user is in; `None` if it cannot be determined.
     pub cwd: Option<PathBuf>,
 }
 
@@ -287,7 +287,6 @@ impl Chat {
         }
     }
 
-    /// Shows a message of the host.
     fn show_host_message(&mut self, message: HostMessage) {
         self.is_dirty = true;
         match message {
@@ -382,16 +381,16 @@ impl Chat {
             }
         }
         // Messages that were returned to the input, or are still queued.
-        let is_unsaid = self.editor.text() != draft
+        let is_unsent = self.editor.text() != draft
             || !self.live.queued.is_empty()
             || !self.next_turns.is_empty();
-        if is_unsaid {
+        if is_unsent {
             self.note(
                 "some messages did not reach the model; press Up in the next chat to find them",
             );
         }
         if left != ChatExit::Closed {
-            self.print_farewell();
+            self.print_exit_message();
         }
         if let Some(conversation) = self.slot.take()
             && let Err(error) = conversation.close(EndReason::Left).await
@@ -426,7 +425,7 @@ impl Chat {
     }
 
     /// Clears the live area and prints how to resume.
-    fn print_farewell(&mut self) {
+    fn print_exit_message(&mut self) {
         let has_words = match &self.slot {
             ConversationSlot::Idle(conversation) => !conversation.messages().is_empty(),
             ConversationSlot::Running(_) | ConversationSlot::Gone => true,

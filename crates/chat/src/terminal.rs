@@ -191,7 +191,7 @@ impl Chat {
     }
 
     /// Stops the process until it is continued. A running turn is stopped too; jobs in the
-    /// sandbox go on.
+    /// sandbox continue.
     pub(crate) fn stop(&mut self) {
         let stopped = self.screen.clear().and_then(|()| self.terminal.stop());
         self.terminal_resumed(stopped);

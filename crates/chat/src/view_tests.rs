@@ -300,7 +300,7 @@ fn that_nothing_is_asked_about_is_always_seen() {
 }
 
 #[test]
-fn what_is_not_known_is_not_said() {
+fn unknown_values_are_left_out() {
     assert_eq!(StatusLine { model: "m".to_owned(), ..StatusLine::default() }.line(80).text(), "m");
     let status = StatusLine {
         used: 900,

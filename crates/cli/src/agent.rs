@@ -21,8 +21,7 @@ use vestal_model::ModelError;
 use vestal_runtime::{ProgramVerbs, Runtime, Termination};
 use vestal_worker::AgentBoard;
 
-use crate::console::logging::{self, StandardError};
-use crate::console::{Console, text};
+use crate::console::{Console, StandardError, keep_reports, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
@@ -73,7 +72,7 @@ pub(crate) fn begin_supervised_log(context: &Context) {
 fn begin_log_with(settings: &Settings, standard_error: StandardError, redactor: &Arc<Redactor>) {
     let masking = Arc::clone(redactor);
     let redact = Box::new(move |text: &str| masking.redact(text).into_owned());
-    logging::begin(&settings.home().logs_dir(), standard_error, redact);
+    keep_reports(&settings.home().logs_dir(), standard_error, redact);
 }
 
 /// Returns the exit code of a turn. An interrupted one has that of the signal.
@@ -153,23 +152,23 @@ impl Asking {
 
 /// The person at the terminal.
 #[derive(Debug)]
-pub(crate) struct Person {
+pub(crate) struct TerminalHuman {
     console: Console,
     asking: Asking,
-    patience: Duration,
+    timeout: Duration,
     /// One question at a time.
     keyboard: Mutex<Keyboard>,
 }
 
-impl Person {
+impl TerminalHuman {
     /// Returns the person, who has so long to approve of something.
-    pub(crate) fn new(console: Console, asking: Asking, patience: Duration) -> Self {
-        Self { console, asking, patience, keyboard: Mutex::default() }
+    pub(crate) fn new(console: Console, asking: Asking, timeout: Duration) -> Self {
+        Self { console, asking, timeout, keyboard: Mutex::default() }
     }
 }
 
 #[async_trait]
-impl Human for Person {
+impl Human for TerminalHuman {
     fn is_present(&self) -> bool {
         true
     }
@@ -178,7 +177,7 @@ impl Human for Person {
         let mut keyboard = self.keyboard.lock().await;
         let question = Unanswered::begin(self.console, &self.asking);
         keyboard.forget();
-        self.console.ask_words(&approval_words(request, self.patience));
+        self.console.write_question(&approval_text(request, self.timeout));
         for _ in 0..TRIES {
             let Some(line) = keyboard.line().await else {
                 return Approval::Deny(None);
@@ -187,7 +186,7 @@ impl Human for Person {
                 question.answered();
                 return approval;
             }
-            self.console.ask_words("please answer with one of the letters in brackets: ");
+            self.console.write_question("please answer with one of the letters in brackets: ");
         }
         question.answered();
         Approval::Deny(None)
@@ -197,7 +196,7 @@ impl Human for Person {
         let mut keyboard = self.keyboard.lock().await;
         let unanswered = Unanswered::begin(self.console, &self.asking);
         keyboard.forget();
-        self.console.ask_words(&question_words(question));
+        self.console.write_question(&question_text(question));
         let line = keyboard.line().await?;
         unanswered.answered();
         read_answer(&line, &question.choices)
@@ -227,7 +226,7 @@ impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         self.asking.0.store(false, Ordering::Relaxed);
         if !self.answered {
-            self.console.ask_words("\n");
+            self.console.write_question("\n");
             self.console.aside("no answer");
         }
     }
@@ -241,7 +240,7 @@ struct Keyboard {
 }
 
 impl Keyboard {
-    /// Forgets what was typed before the question: it was no answer to it.
+    /// Forgets what was typed before the question: it was not an answer to it.
     fn forget(&mut self) {
         // Where it cannot be, there is nothing typed.
         tcflush(io::stdin(), QueueSelector::IFlush).ok();
@@ -268,7 +267,7 @@ impl Keyboard {
     }
 }
 
-fn approval_words(request: &ApprovalRequest, patience: Duration) -> String {
+fn approval_text(request: &ApprovalRequest, timeout: Duration) -> String {
     let action = indented(&request.action);
     let reason = text::printable(&request.reason);
     let (always, meaning) = if request.may_last {
@@ -280,11 +279,11 @@ fn approval_words(request: &ApprovalRequest, patience: Duration) -> String {
     format!(
         "the agent wants to do something that needs your approval: {reason}\n{action}\n{meaning}\
          [o]nce [c]onversation{always} [d]eny, within {}: ",
-        text::span(patience)
+        text::span(timeout)
     )
 }
 
-fn question_words(question: &Question) -> String {
+fn question_text(question: &Question) -> String {
     let mut words = format!("the agent asks: {}\n", text::printable_lines(&question.question));
     for (number, choice) in (1..).zip(&question.choices) {
         // Writing to a string cannot fail.
@@ -313,10 +312,10 @@ mod tests {
             pattern: "rm -rf *".to_owned(),
             may_last: false,
         };
-        let words = approval_words(&request, Duration::from_mins(1));
+        let words = approval_text(&request, Duration::from_mins(1));
         assert!(words.contains("  rm -rf x\\x1b[2K\n  echo hidden\n"), "{words}");
         assert!(!words.contains("[a]lways") && !words.contains('\x1b'), "{words}");
         let lasting = ApprovalRequest { may_last: true, ..request };
-        assert!(approval_words(&lasting, Duration::from_mins(1)).contains("always: rm -rf *"));
+        assert!(approval_text(&lasting, Duration::from_mins(1)).contains("always: rm -rf *"));
     }
 }

@@ -10,9 +10,9 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, TaskName, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, cron, dashboard, doctor, gateway, inspect, jobs,
-    kanban, lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve,
-    shell, skills, snapshots, supervise, usage,
+    acp, chat, completions, config, conversations, cp, cron, dashboard, doctor, gateway, inspect,
+    jobs, kanban, lifecycle, logs, mcp, memory, migrate, model, operations, profile, prune, ps,
+    rebuild, restore, run, serve, shell, skills, snapshots, supervise, sync, usage,
 };
 use crate::error::CommandFailure;
 use crate::find;
@@ -172,7 +172,7 @@ pub(crate) struct TaskOption {
 /// What is asked of a sandbox that may have to be made.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SandboxFlags {
-    /// Backend to use if the sandbox has to be created; an existing sandbox keeps its own.
+    /// Backend to use if the sandbox has to be created; an existing sandbox must be on it.
     #[arg(short, long, value_name = "BACKEND")]
     pub(crate) backend: Option<String>,
 
@@ -187,7 +187,7 @@ pub(crate) struct SandboxFlags {
 
 /// The tasks a command is about, named by position or by option.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Tasks {
+pub(crate) struct TaskSelection {
     /// Tasks whose sandboxes to use.
     #[arg(value_name = "TASK")]
     tasks: Vec<TaskName>,
@@ -197,7 +197,7 @@ pub(crate) struct Tasks {
     named: Vec<TaskName>,
 }
 
-impl Tasks {
+impl TaskSelection {
     /// Reports whether no task is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks.is_empty() && self.named.is_empty()
@@ -228,6 +228,11 @@ pub(crate) struct OneTask {
 }
 
 impl OneTask {
+    /// Reports whether a task is named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.task.is_some() || self.named.is_some()
+    }
+
     /// Returns the task that is meant by the name given, or the default one.
     pub(crate) fn or_default(&self, engine: &Engine) -> Result<TaskName, CommandFailure> {
         find::task(engine, self.task.as_ref().or(self.named.as_ref()))
@@ -288,19 +293,23 @@ verbs! {
     Restore(restore::RestoreArgs) = "restore",
     Fork(restore::ForkArgs) = "fork",
     Rebuild(rebuild::RebuildArgs) = "rebuild",
+    Sync(sync::SyncArgs) = "sync",
     Touch(lifecycle::TouchArgs) = "touch",
     Stop(lifecycle::StopArgs) = "stop",
     Rm(lifecycle::RmArgs) = "rm",
     Prune(prune::PruneArgs) = "prune",
+    Operations(operations::OperationsArgs) = "operations",
     Conversations(conversations::ConversationsArgs) = "conversations",
     Cron(cron::CronArgs) = "cron",
     Dashboard(dashboard::DashboardArgs) = "dashboard",
     Gateway(gateway::GatewayArgs) = "gateway",
     Serve(serve::ServeArgs) = "serve",
+    Acp(acp::AcpArgs) = "acp",
     Supervise(supervise::SuperviseArgs) = "supervise",
     Kanban(kanban::KanbanArgs) = "kanban",
     Mcp(mcp::McpArgs) = "mcp",
     Memory(memory::MemoryArgs) = "memory",
+    Migrate(migrate::MigrateArgs) = "migrate",
     Model(model::ModelArgs) = "model",
     Profile(profile::ProfileArgs) = "profile",
     Skills(skills::SkillsArgs) = "skills",
@@ -354,7 +363,8 @@ mod tests {
 
     #[test]
     fn a_task_is_named_by_position_or_by_the_same_option_everywhere() {
-        for verb in ["inspect", "stats", "touch", "stop", "rm", "snapshot", "snapshots", "rebuild"]
+        for verb in
+            ["inspect", "stats", "sync", "touch", "stop", "rm", "snapshot", "snapshots", "rebuild"]
         {
             for words in [&["web"][..], &["-t", "web"], &["--task", "web"]] {
                 let line = ["vestal", verb].into_iter().chain(words.iter().copied());

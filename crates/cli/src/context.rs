@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use vestal_api::MachineAddress;
 use vestal_config::{
-    AnyKey as _, Audience, Environment, Home, HomeNotFound, Override, ProfileName, Settings,
+    AnyKey as _, Audience, Environment, Home, HomeNotFound, Override, ProfileName, SettingValue,
+    Settings,
 };
+use vestal_operations::{Action, ActionError, Done, Recording};
 use vestal_profiles::Profiles;
 use vestal_sandbox::backend::Declaration;
 use vestal_sandbox::{
@@ -18,7 +21,7 @@ use vestal_sandbox::{
 };
 
 use crate::cli::{Global, SandboxFlags};
-use crate::console::{ActivityLine, Console};
+use crate::console::{ActivityLine, Console, status, text};
 use crate::error::CommandFailure;
 use crate::follow::unless_terminated;
 use crate::signals;
@@ -38,6 +41,8 @@ pub(crate) struct Context {
     tolerant: AtomicBool,
     /// Whether a message has said so.
     warned: AtomicBool,
+    /// Whether nobody chose the directory that this program was started in.
+    is_service: AtomicBool,
     /// A sandbox that is being attached to, started or made.
     pending: Mutex<Option<JoinHandle<Result<Sandbox, Error>>>>,
 }
@@ -51,6 +56,7 @@ impl Context {
             activity: ActivityLine::default(),
             tolerant: AtomicBool::new(false),
             warned: AtomicBool::new(false),
+            is_service: AtomicBool::new(false),
             pending: Mutex::new(None),
         }
     }
@@ -58,6 +64,12 @@ impl Context {
     /// Returns another one for the same command line.
     pub(crate) fn again(&self) -> Self {
         Self::new(self.console, self.environment.clone(), self.global.clone())
+    }
+
+    /// Has commands start in the sandbox's own workspace, and not where this program was started: a
+    /// supervisor starts it in the home of Vestal.
+    pub(crate) fn become_service(&self) {
+        self.is_service.store(true, Ordering::Relaxed);
     }
 
     /// Returns the options that every command has.
@@ -107,7 +119,7 @@ impl Context {
 
     /// Falls back to `default` from now on if the chosen profile cannot be used, and returns
     /// the reason, which the caller prints.
-    pub(crate) fn tolerate_choice(&self) -> Option<HomeNotFound> {
+    pub(crate) fn fall_back_to_default(&self) -> Option<HomeNotFound> {
         self.tolerant.store(true, Ordering::Relaxed);
         let option = self.global.profile.as_deref();
         let (_, trouble) = Home::locate_or_default(&self.environment, option).ok()?;
@@ -176,13 +188,46 @@ impl Context {
         self.engine_of(self.home()?)
     }
 
+    /// Opens an engine whose sandboxes are guests on a machine, without isolation, and end with
+    /// this process.
+    pub(crate) fn engine_visiting(
+        &self,
+        address: &MachineAddress,
+    ) -> Result<Engine, CommandFailure> {
+        let MachineAddress { host, user, port } = address;
+        // User and port of another machine are none of this one's.
+        let configured = self.settings()?.get_by_name("terminal.ssh_host")?.value;
+        let is_other = configured != SettingValue::Text(host.clone());
+        let given = |value: Option<String>| value.or_else(|| is_other.then(String::new));
+        let mut settings = vec![
+            "terminal.backend=ssh".to_owned(),
+            "terminal.ssh_isolation=none".to_owned(),
+            "terminal.persist_across_processes=false".to_owned(),
+            format!("terminal.ssh_host={host}"),
+        ];
+        let port = port.map(|port| port.to_string());
+        settings.extend(given(user.clone()).map(|user| format!("terminal.ssh_user={user}")));
+        settings.extend(given(port).map(|port| format!("terminal.ssh_port={port}")));
+        let schema = vestal_api::schema();
+        let given = settings.iter().map(|text| Override::parse(&schema, text));
+        self.engine_with(self.home()?, given.collect::<Result<_, _>>()?)
+    }
+
     /// Opens the engine of another profile's home.
     pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, CommandFailure> {
-        let settings = self.settings_with(home, Vec::new());
+        self.engine_with(home, Vec::new())
+    }
+
+    fn engine_with(&self, home: Home, given: Vec<Override>) -> Result<Engine, CommandFailure> {
+        let settings = self.settings_with(home, given);
         // A directory that was removed still has a name, for error messages.
         let removed = || self.environment.get("PWD").map(PathBuf::from);
         let options = EngineOptions {
-            launch_dir: std::env::current_dir().ok().or_else(removed),
+            launch_dir: if self.is_service.load(Ordering::Relaxed) {
+                None
+            } else {
+                std::env::current_dir().ok().or_else(removed)
+            },
             progress: self.activity.sink(self.console),
         };
         let engine = Engine::open_with(settings, options)?;
@@ -221,7 +266,7 @@ impl Context {
         };
         // Of `auto`, the engine chooses among the backends that can give it.
         if let Some(declared) = choice.named().and_then(declared_backend) {
-            refuse_unsuited(declared, flag, image.is_some())?;
+            refuse_unsupported_flag(declared, flag, image.is_some())?;
         }
         if *mount_cwd {
             let here = std::env::current_dir();
@@ -245,17 +290,29 @@ impl Context {
         if overrides.image.is_some() {
             refuse_other_image(engine, &sandbox)?;
         }
-        self.tell(&sandbox);
+        self.print_notices(&sandbox);
         if let Some(dir) = &overrides.mount
             && sandbox.state_before() == StateBefore::Absent
         {
+            let place = match sandbox.synced_directory().await {
+                Some(_) => "is copied to the workspace of this sandbox and back",
+                None => "is /workspace in this sandbox",
+            };
             self.console.note(&format!(
-                "{} is /workspace in this sandbox, whose task is {}",
+                "{} {place}, whose task is {}",
                 dir.display(),
                 sandbox.task()
             ));
         }
         Ok(sandbox)
+    }
+
+    /// Says what syncs of a mounted directory have had to say.
+    pub(crate) fn print_sync_notes(&self, sandbox: &Sandbox) {
+        status::clear();
+        for note in sandbox.take_sync_notes() {
+            self.console.warn(&text::printable(&note));
+        }
     }
 
     /// Attaches in a task of its own, so that a signal leaves nothing half-made: the caller
@@ -277,7 +334,7 @@ impl Context {
     }
 
     /// Prints the notices about a sandbox that was just attached to.
-    fn tell(&self, sandbox: &Sandbox) {
+    fn print_notices(&self, sandbox: &Sandbox) {
         for text in sandbox.notice_texts() {
             self.console.note(&text);
         }
@@ -301,6 +358,26 @@ impl Context {
         attach.abort();
     }
 
+    /// Puts an action of this process on record, with the steps that the engine reports.
+    pub(crate) fn record(
+        &self,
+        engine: &Engine,
+        task: &TaskName,
+        action: &Action,
+    ) -> CommandRecording {
+        let home = engine.settings().home();
+        let recording = match Recording::begin(home, task, action, "vestal") {
+            Ok(recording) => Some(recording),
+            // The action is worth more than its record.
+            Err(error) => {
+                tracing::warn!(%error, "the action is not on record");
+                None
+            }
+        };
+        self.activity.record_to(recording.clone());
+        CommandRecording(recording)
+    }
+
     /// Closes the engine.
     pub(crate) async fn close(&self, engine: &Engine) {
         self.see_through().await;
@@ -313,8 +390,28 @@ impl Context {
     pub(crate) async fn finish(&self, engine: &Engine) {
         self.close(engine).await;
         if tokio::time::timeout(SWEEP_WITHIN, engine.finish_sweep()).await.is_err() {
-            tracing::debug!("the orphan reaper goes on next time");
+            tracing::debug!("the orphan reaper continues next time");
         }
+    }
+}
+
+/// The record of an action of this process, where it could be made.
+#[derive(Debug)]
+pub(crate) struct CommandRecording(Option<Recording>);
+
+impl CommandRecording {
+    pub(crate) fn done(self, done: Done) {
+        if let Some(recording) = self.0 {
+            recording.done(done);
+        }
+    }
+
+    pub(crate) fn failed(&self, error: &ActionError) {
+        self.0.iter().for_each(|recording| recording.failed(error));
+    }
+
+    pub(crate) fn given_up(&self, is_undone: bool) {
+        self.0.iter().for_each(|recording| recording.given_up(is_undone));
     }
 }
 
@@ -324,9 +421,13 @@ pub(crate) fn declared_backend(name: &str) -> Option<&'static Declaration> {
 }
 
 /// Refuses a flag that a backend does not support, and names the backends that do.
-fn refuse_unsuited(declared: &Declaration, flag: &str, image: bool) -> Result<(), CommandFailure> {
+fn refuse_unsupported_flag(
+    declared: &Declaration,
+    flag: &str,
+    image: bool,
+) -> Result<(), CommandFailure> {
     let suits = |declared: &Declaration| {
-        if image { declared.takes_images } else { declared.mounts_host_directories() }
+        if image { declared.takes_images } else { declared.takes_host_directory() }
     };
     if suits(declared) {
         return Ok(());

@@ -63,7 +63,7 @@ async fn connect(
 }
 
 /// Reports whether there is anything of a task: a sandbox, or files of one.
-fn is_there(engine: &Engine, task: &TaskName) -> bool {
+pub(crate) fn is_there(engine: &Engine, task: &TaskName) -> bool {
     engine.sandboxes_dir().join(engine.key(task).dir_name()).is_dir()
 }
 

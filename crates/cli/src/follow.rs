@@ -13,7 +13,7 @@ use crate::exit::Exit;
 
 /// Where a job's output goes.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct JobOutlet {
     stdout: Option<Sink>,
     stderr: Option<Sink>,
     console: Console,
@@ -30,7 +30,7 @@ pub(crate) enum Followed {
     Terminated(Termination),
 }
 
-impl Outlet {
+impl JobOutlet {
     /// Returns an outlet to this process's standard output and standard error.
     pub(crate) fn both(console: Console) -> Result<Self, CommandFailure> {
         Self::new(console, OutputStreams::Both)
@@ -85,7 +85,7 @@ pub(crate) enum OutputStreams {
 /// Prints the output of a job until the job ends, the reader is gone, or a signal comes.
 pub(crate) async fn follow(
     job: JobStream,
-    outlet: &Outlet,
+    outlet: &JobOutlet,
     signals: &mut Terminations,
 ) -> Result<Followed, CommandFailure> {
     match unless_terminated(signals, pass_on(job, outlet)).await {
@@ -98,7 +98,7 @@ pub(crate) async fn follow(
 /// a lost connection; the command is never run a second time.
 pub(crate) async fn pass_on(
     mut job: JobStream,
-    outlet: &Outlet,
+    outlet: &JobOutlet,
 ) -> Result<Followed, CommandFailure> {
     while let Some(event) = job.next().await? {
         if !outlet.pass(event).await? {

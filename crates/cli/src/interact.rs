@@ -12,7 +12,7 @@ use vestal_sandbox::{CommandInput, JobId, JobInfo, Sandbox};
 
 use crate::console::terminal::{self, Raw};
 use crate::error::CommandFailure;
-use crate::follow::{Followed, Outlet, pass_on, unless_terminated};
+use crate::follow::{Followed, JobOutlet, pass_on, unless_terminated};
 
 /// `Ctrl-\`: pressed twice it detaches. Alone it is what it always is.
 const DETACH_KEY: u8 = 0x1c;
@@ -48,7 +48,7 @@ pub(crate) enum Interacted {
 pub(crate) async fn interact(
     sandbox: &Sandbox,
     job: JobStream,
-    outlet: &Outlet,
+    outlet: &JobOutlet,
     signals: &mut Terminations,
     detach: Detach,
 ) -> Result<Interacted, CommandFailure> {

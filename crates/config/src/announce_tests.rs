@@ -10,12 +10,12 @@ fn unannounced(home: &TestHome, env: &[(&str, &str)], audience: Audience) -> Vec
 }
 
 #[test]
-fn an_unknown_name_is_told_once_per_change_of_its_file() {
+fn an_unknown_name_is_reported_once_per_change_of_its_file() {
     let home = TestHome::with_config("terminal:\n  timeuot: 5\n  modal_image: x\n");
     let timeuot = [Some("terminal.timeuot".to_owned())];
     assert_eq!(unannounced(&home, &[], Audience::Person), timeuot);
     assert_eq!(unannounced(&home, &[], Audience::Person), []);
-    // Nobody has read what a log was told.
+    // Nobody has read what was written to a log.
     assert_eq!(unannounced(&home, &[], Audience::Log), timeuot);
     assert_eq!(unannounced(&home, &[], Audience::Log), []);
     let later = SystemTime::now() + Duration::from_secs(5);
@@ -23,7 +23,7 @@ fn an_unknown_name_is_told_once_per_change_of_its_file() {
     file.set_times(FileTimes::new().set_modified(later)).expect("times set");
     assert_eq!(unannounced(&home, &[], Audience::Person), timeuot);
     assert_eq!(unannounced(&home, &[], Audience::Person), []);
-    // One more name is told alone.
+    // One more name is reported alone.
     let variable = [("TERMINAL_TIMEOT", "1")];
     assert_eq!(
         unannounced(&home, &variable, Audience::Person),

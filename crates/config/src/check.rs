@@ -1,10 +1,6 @@
 //! Everything that is wrong with the settings, whether it matters now or not.
 
-use std::fs::{self, OpenOptions};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde::Serialize;
 
@@ -18,10 +14,6 @@ use crate::settings::{self, Settings};
 #[cfg(test)]
 #[path = "check_tests.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "announce_tests.rs"]
-mod announce_tests;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -164,77 +156,5 @@ fn check_dotenv(file: &EnvFile, findings: &mut Vec<SettingFinding>) {
                 mode & 0o777
             ),
         });
-    }
-}
-
-/// Announcements that are remembered. More findings than this are announced every time.
-const REMEMBERED: usize = 256;
-
-/// Who reads an announcement. What each has read is remembered apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Audience {
-    /// A person at a terminal.
-    Person,
-    /// Whatever else reads the output of a program.
-    Log,
-}
-
-impl Settings {
-    /// Returns the names in `config.yaml`, in `.env` and among the variables that have no effect and
-    /// that were not reported to the audience since the file last changed, and remembers them as reported.
-    ///
-    /// Where that cannot be stored, they are reported again: a home that cannot be written must not
-    /// hide mistakes.
-    pub fn unannounced_names(&self, audience: Audience) -> Vec<SettingFinding> {
-        let mut findings = self.check_names();
-        findings.retain(|finding| finding.severity != Severity::Note);
-        if findings.is_empty() {
-            return findings;
-        }
-        let memory = self.home().dir().join("settings-told");
-        let announced = read(&memory);
-        let mark = |finding: &SettingFinding| mark(finding, audience);
-        findings.retain(|finding| !announced.contains(&mark(finding)));
-        if !findings.is_empty() {
-            let mut all: Vec<String> = findings.iter().map(mark).chain(announced).collect();
-            all.truncate(REMEMBERED);
-            write(&memory, &all);
-        }
-        findings
-    }
-}
-
-/// Returns what a finding is remembered by. Another version of this program may compute another
-/// mark, and then reports once more.
-fn mark(finding: &SettingFinding, audience: Audience) -> String {
-    let changed = match &finding.place {
-        Some(ValueSource::File { path, .. } | ValueSource::DotEnv { path, .. }) => {
-            fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
-        }
-        _ => None,
-    };
-    let mut hasher = DefaultHasher::new();
-    (audience, changed, &finding.message).hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
-}
-
-fn read(memory: &Path) -> Vec<String> {
-    let mut text = String::new();
-    // Each mark is a line of 17 bytes.
-    let limit = 17 * REMEMBERED as u64;
-    match fs::File::open(memory).and_then(|file| file.take(limit).read_to_string(&mut text)) {
-        Ok(_) => text.lines().map(str::to_owned).collect(),
-        Err(_) => Vec::new(),
-    }
-}
-
-/// Writes the marks in place. A race or a crash may lose marks; those findings are reported once
-/// more. A home that does not exist is not created for this.
-fn write(memory: &Path, marks: &[String]) {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(memory);
-    if let Ok(mut file) = file {
-        let text = marks.join("\n");
-        // A failure means that these are reported again.
-        file.write_all(text.as_bytes()).ok();
     }
 }

@@ -50,13 +50,13 @@ pub enum ConfigTextError {
         problem: FileProblem,
     },
     /// Somebody else has changed the file since.
-    #[error("{} was changed by somebody else since it was read; nothing was written", path.display())]
+    #[error("{} was changed by another process since it was read; nothing was written", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
     },
     /// A marker stands for no secret of the file.
-    #[error("<secret {number}> stands for no secret of {}; nothing was written", path.display())]
+    #[error("<secret {number}> does not stand for a secret of {}; nothing was written", path.display())]
     UnknownMarker {
         /// Its number.
         number: usize,
@@ -181,7 +181,7 @@ fn parsed(settings: &Settings, text: &str) -> Result<Settings, ConfigTextError> 
     })
 }
 
-/// Returns what tells one state of a file from another, and nothing of what is in it.
+/// Returns what distinguishes one state of a file from another, and nothing of what is in it.
 fn revision(path: &Path) -> String {
     match fs::metadata(path) {
         Ok(file) => {

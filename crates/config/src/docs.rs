@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::key::{AnyKey, Protection, Secrecy};
+use crate::key::{AnyKey, ChangedBy, Protection, Secrecy};
 use crate::schema::Schema;
 
 const INTRODUCTION: &str = "\
@@ -32,6 +32,9 @@ you meant. Variables are treated the same. In the environment only near misses o
 because other programs may have variables with the same beginning; in `.env` every unknown variable
 that begins like a known one is reported.
 
+Clients that reach a gateway over a network may change these keys and no others: OPEN. All others decide how far
+commands are kept from the machine, what runs on it, or where keys are sent; they are set at the machine.
+
 ";
 
 const FORMS: &str = "
@@ -58,7 +61,11 @@ impl Schema {
         let protecting =
             self.keys().filter(|key| key.protection() != Protection::None).map(AnyKey::name);
         let protecting: Vec<String> = protecting.map(|name| format!("`{name}`")).collect();
-        let mut out = INTRODUCTION.replace("PROTECTING", &protecting.join(", "));
+        let open = self.keys().filter(|key| key.changed_by() == ChangedBy::Clients);
+        let open: Vec<String> = open.map(|key| format!("`{}`", key.name())).collect();
+        let mut out = INTRODUCTION
+            .replace("PROTECTING", &protecting.join(", "))
+            .replace("OPEN", &open.join(", "));
         out.push_str(
             "## Keys\n\n| key | variable | default | allowed | meaning |\n|---|---|---|---|---|\n",
         );
@@ -121,7 +128,7 @@ fn row(out: &mut String, key: &dyn AnyKey) {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
     let default = key.default_untyped().to_string();
-    let default = match key.default_in_words() {
+    let default = match key.default_text() {
         Some(words) if default.is_empty() => words,
         Some(words) if words != default => format!("`{default}` ({words})"),
         _ => format!("`{default}`"),

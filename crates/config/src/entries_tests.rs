@@ -1,11 +1,11 @@
 use super::*;
 use crate::{Environment, Home};
 
-struct World {
+struct ConfigFile {
     dir: tempfile::TempDir,
 }
 
-impl World {
+impl ConfigFile {
     fn new(text: &str) -> Self {
         let dir = tempfile::tempdir().expect("made");
         std::fs::write(dir.path().join("config.yaml"), text).expect("written");
@@ -32,52 +32,50 @@ fn server(command: &str) -> SettingValue {
 
 #[test]
 fn an_entry_is_set_and_everything_else_in_the_file_stays() {
-    let world = World::new("# mine\nmcp_servers:\n  a: {command: one} # first\nmodel: m # last\n");
-    set_entry(&world.settings(), "mcp_servers", "b.c", &server("two words")).expect("set");
+    let file =
+        ConfigFile::new("# mine\nmcp_servers:\n  a: {command: one} # first\nmodel: m # last\n");
+    set_entry(&file.settings(), "mcp_servers", "b.c", &server("two words")).expect("set");
     assert_eq!(
-        world.text(),
+        file.text(),
         "# mine\nmcp_servers:\n  a: {command: one} # first\n  b.c: {command: \"two words\"}\nmodel: m # last\n"
     );
-    set_entry(&world.settings(), "mcp_servers", "a", &server("uno")).expect("set");
-    assert!(world.text().contains("  a: {command: uno} # first\n"), "{}", world.text());
-    let removed = remove_entry(&world.settings(), "mcp_servers", "b.c").expect("removed");
+    set_entry(&file.settings(), "mcp_servers", "a", &server("uno")).expect("set");
+    assert!(file.text().contains("  a: {command: uno} # first\n"), "{}", file.text());
+    let removed = remove_entry(&file.settings(), "mcp_servers", "b.c").expect("removed");
     assert!(removed.is_some());
-    assert_eq!(
-        world.text(),
-        "# mine\nmcp_servers:\n  a: {command: uno} # first\nmodel: m # last\n"
-    );
+    assert_eq!(file.text(), "# mine\nmcp_servers:\n  a: {command: uno} # first\nmodel: m # last\n");
 }
 
 #[test]
 fn the_first_entry_makes_the_map() {
-    let world = World::new("model: m\n");
-    set_entry(&world.settings(), "mcp_servers", "a", &server("one")).expect("set");
-    assert_eq!(world.text(), "model: m\nmcp_servers:\n  a: {command: one}\n");
+    let file = ConfigFile::new("model: m\n");
+    set_entry(&file.settings(), "mcp_servers", "a", &server("one")).expect("set");
+    assert_eq!(file.text(), "model: m\nmcp_servers:\n  a: {command: one}\n");
 }
 
 #[test]
 fn a_wrong_entry_changes_nothing() {
-    let world = World::new("model: m\n");
+    let file = ConfigFile::new("model: m\n");
     let wrong =
         SettingValue::Map([("comand".to_owned(), SettingValue::Text("x".to_owned()))].into());
-    let error = set_entry(&world.settings(), "mcp_servers", "a", &wrong).expect_err("wrong");
+    let error = set_entry(&file.settings(), "mcp_servers", "a", &wrong).expect_err("wrong");
     assert!(error.to_string().contains("did you mean command?"), "{error}");
-    assert_eq!(world.text(), "model: m\n");
+    assert_eq!(file.text(), "model: m\n");
 }
 
 #[test]
 fn an_entry_that_is_not_there_is_not_removed() {
     for text in ["", "model: m\n", "mcp_servers:\n  a: {command: one}\n"] {
-        let world = World::new(text);
-        let removed = remove_entry(&world.settings(), "mcp_servers", "b").expect("no trouble");
+        let file = ConfigFile::new(text);
+        let removed = remove_entry(&file.settings(), "mcp_servers", "b").expect("no trouble");
         assert_eq!(removed, None, "{text}");
-        assert_eq!(world.text(), text);
+        assert_eq!(file.text(), text);
     }
 }
 
 #[test]
 fn a_wrong_entry_can_be_removed() {
-    let world = World::new("mcp_servers:\n  a: {command: one}\n  b: {nonsense: 1}\n");
-    assert!(remove_entry(&world.settings(), "mcp_servers", "b").expect("removed").is_some());
-    assert_eq!(world.text(), "mcp_servers:\n  a: {command: one}\n");
+    let file = ConfigFile::new("mcp_servers:\n  a: {command: one}\n  b: {nonsense: 1}\n");
+    assert!(remove_entry(&file.settings(), "mcp_servers", "b").expect("removed").is_some());
+    assert_eq!(file.text(), "mcp_servers:\n  a: {command: one}\n");
 }

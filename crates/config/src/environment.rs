@@ -147,7 +147,7 @@ pub enum Unresolved {
 }
 
 /// A piece of text that may refer to variables.
-enum Piece<'a> {
+enum TextPiece<'a> {
     Text(&'a str),
     Variable(EnvName),
 }
@@ -159,8 +159,8 @@ impl Settings {
         let mut out = String::with_capacity(text.len());
         for piece in pieces(text)? {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Variable(name) => out.push_str(&self.referred(&name)?),
+                TextPiece::Text(text) => out.push_str(text),
+                TextPiece::Variable(name) => out.push_str(&self.referred(&name)?),
             }
         }
         Ok(out)
@@ -180,31 +180,31 @@ impl Settings {
     pub fn referred_values(&self, text: &str) -> Vec<String> {
         let variables =
             pieces(text).unwrap_or_default().into_iter().filter_map(|piece| match piece {
-                Piece::Text(_) => None,
-                Piece::Variable(name) => self.referred(&name).ok(),
+                TextPiece::Text(_) => None,
+                TextPiece::Variable(name) => self.referred(&name).ok(),
             });
         variables.collect()
     }
 }
 
-fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Unresolved> {
+fn pieces(text: &str) -> Result<Vec<TextPiece<'_>>, Unresolved> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
-        pieces.push(Piece::Text(before));
+        pieces.push(TextPiece::Text(before));
         if let Some(after) = after.strip_prefix('$') {
-            pieces.push(Piece::Text("$"));
+            pieces.push(TextPiece::Text("$"));
             rest = after;
         } else if let Some(after) = after.strip_prefix('{') {
             let (name, after) = after.split_once('}').ok_or(Unresolved::NoName)?;
-            pieces.push(Piece::Variable(EnvName::new(name).ok_or(Unresolved::NoName)?));
+            pieces.push(TextPiece::Variable(EnvName::new(name).ok_or(Unresolved::NoName)?));
             rest = after;
         } else {
-            pieces.push(Piece::Text("$"));
+            pieces.push(TextPiece::Text("$"));
             rest = after;
         }
     }
-    pieces.push(Piece::Text(rest));
+    pieces.push(TextPiece::Text(rest));
     Ok(pieces)
 }
 

@@ -16,7 +16,7 @@ pub struct Field {
     /// The value without any setting; none where it is a secret.
     pub default: Option<SettingValue>,
     /// The same in words, where they say more.
-    pub default_in_words: Option<String>,
+    pub default_text: Option<String>,
     /// What is allowed, in words.
     pub allowed: String,
     /// Values that are allowed, as they may be given to `set`.
@@ -72,7 +72,7 @@ impl Settings {
             self.given(SettingLayer::File, key).is_ok_and(|given| given.iter().any(is_in_file));
         Field {
             default: (secrecy != FieldSecrecy::Secret).then(|| key.default_untyped()),
-            default_in_words: key.default_in_words(),
+            default_text: key.default_text(),
             allowed: key.allowed(),
             examples: key.examples(),
             schema: key.schema(),

@@ -28,7 +28,7 @@ const SHORTEST: usize = 6;
 
 /// A piece of a text that is not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Piece {
+struct HiddenRange {
     range: Range<usize>,
     /// Whether its place makes it a secret, and not only that it is the same as one.
     by_place: bool,
@@ -40,11 +40,11 @@ pub(crate) struct HiddenText {
     pub(crate) shown: String,
     /// What every marker begins with; nothing else in the text does.
     prefix: String,
-    secrets: Vec<Hidden>,
+    secrets: Vec<HiddenSecret>,
 }
 
 #[derive(Clone)]
-struct Hidden {
+struct HiddenSecret {
     text: String,
     by_place: bool,
 }
@@ -73,7 +73,7 @@ impl HiddenText {
             for (at, _) in text.match_indices(value.as_str()) {
                 let range = at..at + value.len();
                 if !pieces.iter().any(|piece| overlaps(&piece.range, &range)) {
-                    pieces.push(Piece { range, by_place: false });
+                    pieces.push(HiddenRange { range, by_place: false });
                 }
             }
         }
@@ -85,13 +85,13 @@ impl HiddenText {
         let mut hidden =
             Self { shown: String::with_capacity(text.len()), prefix, secrets: Vec::new() };
         let mut at = 0;
-        for Piece { range, by_place } in pieces {
+        for HiddenRange { range, by_place } in pieces {
             let (Some(before), Some(secret)) = (text.get(at..range.start), text.get(range.clone()))
             else {
                 continue;
             };
             hidden.shown.push_str(before);
-            hidden.secrets.push(Hidden { text: secret.to_owned(), by_place });
+            hidden.secrets.push(HiddenSecret { text: secret.to_owned(), by_place });
             let marker = hidden.marker(hidden.secrets.len());
             hidden.shown.push_str(&marker);
             at = range.end;
@@ -126,8 +126,9 @@ impl HiddenText {
             let hidden = number.checked_sub(1).and_then(|index| self.secrets.get(index));
             let hidden = hidden.ok_or(MarkerError::Unknown(number))?;
             let range = start..start + self.marker(number).len();
-            let is_inside =
-                |piece: &Piece| piece.range.start <= range.start && range.end <= piece.range.end;
+            let is_inside = |piece: &HiddenRange| {
+                piece.range.start <= range.start && range.end <= piece.range.end
+            };
             if hidden.by_place && !places.iter().any(is_inside) {
                 return Err(MarkerError::Exposed(number));
             }
@@ -157,10 +158,10 @@ fn by_place(
     document: &YamlDocument,
     schema: &Schema,
     values: &mut Vec<String>,
-) -> Vec<Piece> {
+) -> Vec<HiddenRange> {
     let mut finder = Finder { schema, values, pieces: Vec::new() };
     if let Some(root) = &document.root {
-        finder.walk(root, "", Rule::ByName);
+        finder.walk(root, "", HidingRule::ByName);
     }
     for comment in &document.comments {
         finder.comment(text, comment.start);
@@ -168,7 +169,7 @@ fn by_place(
     let mut pieces = finder.pieces;
     pieces.sort_by_key(|piece| (piece.range.start, std::cmp::Reverse(piece.range.end)));
     // A value that is used twice (an anchor) stands in the text once.
-    let mut kept: Vec<Piece> = Vec::with_capacity(pieces.len());
+    let mut kept: Vec<HiddenRange> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         if kept.last().is_none_or(|last| !overlaps(&last.range, &piece.range)) {
             kept.push(piece);
@@ -179,7 +180,7 @@ fn by_place(
 
 /// What is hidden of a value.
 #[derive(Clone, Copy)]
-enum Rule {
+enum HidingRule {
     /// What has the name of a secret.
     ByName,
     /// Entries of these names, and what has the name of a secret.
@@ -191,16 +192,16 @@ enum Rule {
 struct Finder<'a> {
     schema: &'a Schema,
     values: &'a mut Vec<String>,
-    pieces: Vec<Piece>,
+    pieces: Vec<HiddenRange>,
 }
 
 impl Finder<'_> {
-    fn walk(&mut self, node: &YamlNode, name: &str, rule: Rule) {
+    fn walk(&mut self, node: &YamlNode, name: &str, rule: HidingRule) {
         match &node.kind {
             NodeKind::Scalar { text, .. } => {
-                if matches!(rule, Rule::All) && !node.is_null() && !is_reference(text) {
+                if matches!(rule, HidingRule::All) && !node.is_null() && !is_reference(text) {
                     self.values.push(text.clone());
-                    self.pieces.push(Piece { range: node.start..node.end, by_place: true });
+                    self.pieces.push(HiddenRange { range: node.start..node.end, by_place: true });
                 }
             }
             NodeKind::List { items, .. } => {
@@ -218,23 +219,23 @@ impl Finder<'_> {
             }
             // It may be anything, also a secret with a tag in front.
             NodeKind::Unsupported(_) => {
-                if matches!(rule, Rule::All) && node.start < node.end {
-                    self.pieces.push(Piece { range: node.start..node.end, by_place: true });
+                if matches!(rule, HidingRule::All) && node.start < node.end {
+                    self.pieces.push(HiddenRange { range: node.start..node.end, by_place: true });
                 }
             }
         }
     }
 
-    fn rule(&self, full: &str, own: &str, around: Rule) -> Rule {
+    fn rule(&self, full: &str, own: &str, around: HidingRule) -> HidingRule {
         match around {
-            Rule::All => return Rule::All,
-            Rule::Within(names) if names.contains(&own) => return Rule::All,
-            Rule::Within(_) | Rule::ByName => {}
+            HidingRule::All => return HidingRule::All,
+            HidingRule::Within(names) if names.contains(&own) => return HidingRule::All,
+            HidingRule::Within(_) | HidingRule::ByName => {}
         }
         match self.schema.find(full).map(AnyKey::secrecy) {
-            Some(Secrecy::Secret) => Rule::All,
-            Some(Secrecy::Within(names)) => Rule::Within(names),
-            None if is_secret_name(own) || self.schema.is_secret(own) => Rule::All,
+            Some(Secrecy::Secret) => HidingRule::All,
+            Some(Secrecy::Within(names)) => HidingRule::Within(names),
+            None if is_secret_name(own) || self.schema.is_secret(own) => HidingRule::All,
             // Also where its owner says that it may be shown, whatever its name.
             Some(Secrecy::Public) | None => around,
         }
@@ -257,7 +258,7 @@ impl Finder<'_> {
             }
             let from = start + at + separator.len() + (after.len() - after.trim_start().len());
             self.values.push(value.trim_matches(['"', '\'']).to_owned());
-            self.pieces.push(Piece { range: from..from + value.len(), by_place: true });
+            self.pieces.push(HiddenRange { range: from..from + value.len(), by_place: true });
             return;
         }
     }

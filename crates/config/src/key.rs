@@ -46,6 +46,16 @@ pub enum Protection {
     IsolatesIn(&'static str),
 }
 
+/// Who may change a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangedBy {
+    /// People and programs at this machine: it may decide how far commands are kept from it, what
+    /// runs on it, or where keys are sent. Whatever nobody has thought about is one of these.
+    Owner,
+    /// Also clients that reach the profile over a network with nothing but a key of its gateway.
+    Clients,
+}
+
 /// A declared key and everything known about it.
 #[derive(Debug)]
 pub struct SettingKey<T: Setting> {
@@ -64,6 +74,8 @@ pub struct SettingKey<T: Setting> {
     /// Whether an exported profile takes it along. What a person allows and where a machine keeps
     /// things stays.
     pub travels: bool,
+    /// Who may change it.
+    pub changed_by: ChangedBy,
     /// What narrows its type.
     pub limits: T::Limits,
     /// The value that it has when it is not set.
@@ -97,10 +109,13 @@ pub trait AnyKey: Sync {
     fn protection(&self) -> Protection;
     /// Reports whether an exported profile takes the key along.
     fn travels(&self) -> bool;
+    /// Returns who may change the key. One that protects something, holds a secret or belongs to this
+    /// machine is its owner's, whatever its declaration says.
+    fn changed_by(&self) -> ChangedBy;
     /// Returns the default without its type.
     fn default_untyped(&self) -> SettingValue;
     /// Returns the default in words where they say more.
-    fn default_in_words(&self) -> Option<String>;
+    fn default_text(&self) -> Option<String>;
     /// Says what is allowed.
     fn allowed(&self) -> String;
     /// Returns values that are allowed, as they may stand in a variable.
@@ -146,11 +161,17 @@ impl<T: Setting> AnyKey for SettingKey<T> {
         self.travels
     }
 
+    fn changed_by(&self) -> ChangedBy {
+        let is_harmless =
+            self.protection == Protection::None && self.secrecy == Secrecy::Public && self.travels;
+        if is_harmless { self.changed_by } else { ChangedBy::Owner }
+    }
+
     fn default_untyped(&self) -> SettingValue {
         self.default.to_value()
     }
 
-    fn default_in_words(&self) -> Option<String> {
+    fn default_text(&self) -> Option<String> {
         self.default.in_words()
     }
 
@@ -268,6 +289,32 @@ mod tests {
     fn a_wrong_value_that_would_isolate_is_an_error() {
         let wrong = "terminal.docker_extra_args=[\" \"]";
         TestHome::new().settings(&[], &[wrong]).isolating().expect_err(wrong);
+    }
+
+    #[test]
+    fn a_key_that_protects_something_is_its_owners_whatever_it_declares() {
+        let harmless = SettingKey {
+            name: "bakery.ovens",
+            aliases: &[],
+            env: &[],
+            doc: "",
+            secrecy: Secrecy::Public,
+            protection: Protection::None,
+            travels: true,
+            changed_by: ChangedBy::Clients,
+            limits: (),
+            default: false,
+        };
+        assert_eq!(AnyKey::changed_by(&harmless), ChangedBy::Clients);
+        let owned = [
+            SettingKey { protection: Protection::Guards, ..harmless },
+            SettingKey { secrecy: Secrecy::Secret, ..harmless },
+            SettingKey { travels: false, ..harmless },
+            SettingKey { changed_by: ChangedBy::Owner, ..harmless },
+        ];
+        for key in owned {
+            assert_eq!(AnyKey::changed_by(&key), ChangedBy::Owner, "{key:?}");
+        }
     }
 
     #[test]

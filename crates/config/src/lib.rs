@@ -13,7 +13,6 @@ mod home;
 mod key;
 mod kinds;
 mod layers;
-mod misspelt;
 mod names;
 mod portable;
 mod schema;
@@ -21,13 +20,14 @@ mod set;
 mod set_variable;
 mod settings;
 mod value;
+mod workspace;
 mod yaml;
 
 #[cfg(test)]
 #[expect(unreachable_pub, reason = "what declares keys and choices makes them public")]
 mod testing;
 
-pub use check::{Audience, SettingFinding, Severity};
+pub use check::{SettingFinding, Severity};
 pub use config_text::{
     ConfigText, ConfigTextError, ConfigTextOutcome, TextUse, config_text, use_config_text,
 };
@@ -40,13 +40,14 @@ pub use error::{
 pub use fields::{Field, FieldSecrecy};
 pub use files::read_text;
 pub use home::{Home, HomeNotFound, ProfileName, is_within};
-pub use key::{AnyKey, IsolatingSetting, Protection, Secrecy, SettingKey};
+pub use key::{AnyKey, ChangedBy, IsolatingSetting, Protection, Secrecy, SettingKey};
 pub use kinds::{
     ByteSize, Count, CountOrNone, Cpus, DAY, EnvName, EnvNames, EnvPairs, Fraction, LineMode,
     Megabytes, Moment, Names, Patterns, Range, Seconds, SecondsOrNever, SecretText, Setting, Text,
     TextLimits, YEAR,
 };
 pub use layers::{Override, ValueSource};
+pub use names::Audience;
 pub use portable::PortableSettings;
 pub use schema::{Group, Schema, SecretVariables};
 pub use set::{SetError, SetOutcome, check_value, set, unset};
@@ -55,6 +56,7 @@ pub use settings::{Resolved, SettingRow, Settings};
 #[cfg(test)]
 use testing::{keys, schema};
 pub use value::{Decimal, SettingValue};
+pub use workspace::too_wide;
 pub use yaml::{EditError, SyntaxError, Yaml, YamlKind};
 
 pub mod kind {
@@ -66,7 +68,7 @@ pub mod kind {
     pub use serde_json::Value as Json;
 
     pub use crate::kinds::{Fields, choose, expand, is_name, one_of, path, scaled, texts, words};
-    pub use crate::misspelt::closest;
+    pub use crate::names::closest;
     pub use crate::value::{SettingInput, ValueRefusal};
     pub use crate::yaml::{MapEntry, YamlNode};
 }

@@ -28,7 +28,7 @@ pub struct PortableSettings {
 }
 
 impl PortableSettings {
-    /// Writes a profile's settings anew from the values of known keys: neither a
+    /// Writes a profile's settings again from the values of known keys: neither a
     /// comment nor a key nobody knows can carry a secret along.
     pub fn of(schema: &Schema, home: &Home) -> Result<Self, Arc<SettingsFileError>> {
         let file = files::load_config(&home.config_file())?;

@@ -15,7 +15,7 @@ use crate::environment::{VARIABLES, Variable, VariableScope};
 use crate::error::ConfigError;
 use crate::key::AnyKey;
 use crate::kinds::EnvName;
-use crate::misspelt;
+use crate::names;
 use crate::settings::Settings;
 
 /// Declares keys, and `KEYS`, the list of them in the order in which they are documented. The doc
@@ -47,6 +47,7 @@ macro_rules! keys {
             $(secrecy: $secrecy:expr,)?
             $(protection: $protection:expr,)?
             $(travels: $travels:expr,)?
+            $(changed_by: $changed_by:expr,)?
         }
     )+) => {
         $(
@@ -59,6 +60,7 @@ macro_rules! keys {
                 secrecy: $crate::keys!(@or $crate::Secrecy::Public $(, $secrecy)?),
                 protection: $crate::keys!(@or $crate::Protection::None $(, $protection)?),
                 travels: $crate::keys!(@or true $(, $travels)?),
+                changed_by: $crate::keys!(@or $crate::ChangedBy::Owner $(, $changed_by)?),
                 limits: $limits,
                 default: $default,
             };
@@ -184,7 +186,7 @@ impl Schema {
         if self.is_reserved(&name) {
             return Err(ConfigError::NotInThisVersion { name });
         }
-        let suggestion = misspelt::closest_key(&name, &self.names());
+        let suggestion = names::closest_key(&name, &self.names());
         Err(ConfigError::UnknownKey { name, suggestion })
     }
 
@@ -247,7 +249,7 @@ impl Schema {
     pub(crate) fn closest_variable(&self, name: &str) -> Option<&'static str> {
         let keys = self.keys().flat_map(|key| key.env().iter().copied());
         let located = self.variables().filter(|variable| variable.scope == VariableScope::Locates);
-        misspelt::closest(name, keys.chain(located.map(|variable| variable.name)))
+        names::closest(name, keys.chain(located.map(|variable| variable.name)))
     }
 
     /// Reports whether a variable holds a secret, by its name.

@@ -65,7 +65,7 @@ fn the_name_that_is_in_the_file_is_kept() {
 }
 
 #[test]
-fn what_hides_the_new_value_is_told() {
+fn what_hides_the_new_value_is_reported() {
     let home = TestHome::new();
     let settings = home.settings(&[("TERMINAL_TIMEOUT", "9"), ("TERMINAL_CWD", "")], &[]);
     let hidden = set(&settings, "terminal.timeout", "5").expect("set").hidden_by;
@@ -116,7 +116,7 @@ fn mode_and_link_of_the_file_stay_and_nothing_is_left_behind() {
     fs::write(&real, "terminal:\n  timeout: 5\n").expect("written");
     fs::set_permissions(&real, Permissions::from_mode(0o640)).expect("mode set");
     symlink("dotfiles/vestal.yaml", home.path("config.yaml")).expect("linked");
-    // What a crash left behind is no obstacle.
+    // What a crash left behind is not an obstacle.
     fs::write(home.path("dotfiles/.vestal.yaml.vestal-new"), "half").expect("written");
     set_in(&home, "terminal.timeout", "6").expect("set");
     assert!(home.path("config.yaml").is_symlink());

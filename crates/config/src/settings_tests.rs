@@ -37,14 +37,14 @@ fn an_error_names_key_value_source_and_what_is_allowed() {
     assert_eq!(
         message("terminal.isolation"),
         format!(
-            "terminal.isolation is \"tsk\" ({}:2 (TERMINAL_ISOLATION)), which is no known isolation; \
+            "terminal.isolation is \"tsk\" ({}:2 (TERMINAL_ISOLATION)), which is not a known isolation; \
              allowed: shared, task; did you mean task?",
             dotenv.display()
         )
     );
     assert_eq!(
         message("terminal.backend"),
-        "terminal.backend is \"lcal\" (environment variable TERMINAL_ENV), which is no backend; \
+        "terminal.backend is \"lcal\" (environment variable TERMINAL_ENV), which is not a backend; \
          allowed: auto, local; did you mean local?"
     );
     assert_eq!(
@@ -241,7 +241,7 @@ fn two_profiles_in_one_process_differ() {
 }
 
 #[test]
-fn a_value_that_was_set_is_told_from_the_same_default() {
+fn a_value_that_was_set_is_distinguished_from_the_same_default() {
     let settings = TestHome::new().settings(&[("TERMINAL_CONTAINER_CPU", "1")], &[]);
     let cpu = settings.get(&keys::CONTAINER_CPU).expect("fine");
     let pids = settings.get(&keys::CONTAINER_PIDS).expect("fine");

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::title::Title;
 use crate::usage::Totals;
@@ -30,6 +31,8 @@ pub struct New {
     pub cwd: Option<PathBuf>,
     /// The system prompt.
     pub system_prompt: String,
+    /// What its state has from its first moment on, by name: it is never seen without.
+    pub state: Vec<(String, Value)>,
 }
 
 /// How a conversation relates to its parent.

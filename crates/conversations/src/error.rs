@@ -1,7 +1,7 @@
 //! Errors of the store.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::conversation::{ConversationId, InvalidConversationId};
 use crate::message::Seq;
@@ -52,7 +52,7 @@ pub enum Error {
         /// The conversation that has it.
         by: ConversationId,
     },
-    /// A text that is no title.
+    /// A text that is not a title.
     #[error(transparent)]
     InvalidTitle(#[from] InvalidTitle),
     /// A text that is not a conversation id.
@@ -92,6 +92,25 @@ pub enum Error {
     Database(#[from] vestal_database::Error),
 }
 
+impl Error {
+    /// Reports whether nothing could be stored because no space is left.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::Database(error) => error.is_full(),
+            _ => false,
+        }
+    }
+
+    /// Reports whether a row was refused because another has its name.
+    pub(crate) fn is_taken(&self) -> bool {
+        let Self::Database(vestal_database::Error::Refused { source, .. }) = self else {
+            return false;
+        };
+        source.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+    }
+}
+
 /// One of several matching conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchingConversation {
@@ -119,9 +138,4 @@ fn list(candidates: &[MatchingConversation]) -> String {
 
 fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
-}
-
-/// Says what an error of the database means.
-pub(crate) fn explain(path: &Path, error: sqlx::Error) -> Error {
-    vestal_database::explain(path, error).into()
 }

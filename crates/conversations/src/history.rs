@@ -23,6 +23,11 @@ impl ConversationStore {
             return Ok(Vec::new());
         }
         let prepared = messages.iter().map(EncodedMessage::new).collect::<Result<Vec<_>>>()?;
+        if let [only] = &prepared[..]
+            && only.new.usage.is_none()
+        {
+            return Ok(vec![self.append_one(id, only).await?]);
+        }
         let mut write = self.write().await?;
         let at = reserve(&mut write, id, &prepared).await?;
         let mut numbers = Vec::with_capacity(prepared.len());
@@ -32,6 +37,41 @@ impl ConversationStore {
         }
         write.commit().await?;
         Ok(numbers)
+    }
+
+    /// Appends a message that nothing was spent on, as what a person says, in one round trip.
+    async fn append_one(&self, id: &ConversationId, message: &EncodedMessage<'_>) -> Result<Seq> {
+        let (now, new) = (row::now(), message.new);
+        let query = sqlx::query(
+            "UPDATE conversations SET next_seq = next_seq + 1, messages = messages + 1, \
+             tool_calls = tool_calls + ?, updated_at = max(updated_at, ?), ended_at = NULL, \
+             end_reason = NULL, preview = CASE preview WHEN '' THEN ? ELSE preview END \
+             WHERE id = ? RETURNING next_seq - 1; \
+             INSERT INTO messages \
+             (conversation, seq, place, kind, role, at, calls, provider, model, cost, body) \
+             SELECT key, next_seq - 1, next_seq - 1, ?, ?, ?, ?, ?, ?, ?, ? \
+             FROM conversations WHERE id = ?; \
+             INSERT INTO words (rowid, text) SELECT last_insert_rowid(), word.text \
+             FROM (SELECT ? AS text) word WHERE changes() > 0 AND word.text <> ''",
+        )
+        .bind(message.calls())
+        .bind(now)
+        .bind(message.preview().unwrap_or_default())
+        .bind(id.as_str())
+        .bind(message.kind.name())
+        .bind(message.role())
+        .bind(now)
+        .bind(message.calls())
+        .bind(new.provider.as_deref())
+        .bind(new.model.as_deref())
+        .bind(message.cost.as_deref())
+        .bind(message.body.as_str())
+        .bind(id.as_str())
+        .bind(message.words.as_str());
+        let rows = self.write_at_once(query).await?;
+        let seq = rows.first().map(|row| row.try_get(0)).transpose();
+        let seq = seq.map_err(|error| self.explain(error))?;
+        seq.map(Seq).ok_or_else(|| row::not_found(id))
     }
 
     /// Replaces all messages up to and including `upto`, which must be active, by a summary. They
@@ -161,7 +201,7 @@ impl<'m> EncodedMessage<'m> {
         }
     }
 
-    fn calls(&self) -> i64 {
+    pub(crate) fn calls(&self) -> i64 {
         match &self.new.message {
             Message::Assistant(message) => i64::try_from(message.calls.len()).unwrap_or(i64::MAX),
             Message::User(_) | Message::Tool(_) => 0,
@@ -226,7 +266,7 @@ pub(crate) async fn reserve(
             model: row.try_get("model")?,
         })
     };
-    read().map_err(|error| write.explain(error))
+    read().map_err(|error| write.explain(error).into())
 }
 
 /// Stores a message, indexes its words and counts its usage.

@@ -41,8 +41,13 @@ fn acquire(dir: &Path, path: &Path) -> io::Result<Option<File>> {
         let mut file = open(path)?;
         match attempt(&file, path)? {
             LockAttempt::Locked => {
-                file.set_len(0)?;
-                writeln!(file, "{}", std::process::id())?;
+                let written =
+                    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                if let Err(error) = written {
+                    // On a full disk. While the lock is held it is nobody else's.
+                    std::fs::remove_file(path).ok();
+                    return Err(error);
+                }
                 return Ok(Some(file));
             }
             LockAttempt::Held => return Ok(None),

@@ -11,7 +11,7 @@ use crate::store::ConversationStore;
 use crate::usage::{self, Totals};
 use crate::{Result, row};
 
-/// An attempt at work that a conversation does for somebody else, so that its cost can be told by task.
+/// An attempt at work that a conversation does for somebody else, so that its cost can be listed by task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkAttempt {
     /// What kind of work: `kanban`, `cron`.
@@ -152,7 +152,7 @@ impl ConversationStore {
     pub async fn set_work(&self, id: &ConversationId, work: &WorkAttempt) -> Result<()> {
         let query = sqlx::query(
             "UPDATE conversations SET work_kind = ?, work_group = ?, work_item = ?, \
-             work_attempt = ? WHERE key = ?",
+             work_attempt = ? WHERE id = ? RETURNING 1",
         );
         let query = query.bind(&work.kind).bind(&work.group).bind(&work.item).bind(&work.attempt);
         self.update(id, query).await

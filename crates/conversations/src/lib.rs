@@ -4,6 +4,7 @@ mod conversation;
 mod error;
 mod find;
 mod history;
+mod import;
 mod lease;
 mod ledger;
 mod lifecycle;
@@ -21,6 +22,7 @@ pub use conversation::{
 pub use error::{Error, MatchingConversation};
 pub use find::ConversationFilter;
 pub use history::UndoneMessages;
+pub use import::{ImportedMessage, ImportedStanding};
 pub use lease::Lease;
 pub use ledger::{LedgerFilter, LedgerGroup, LedgerGrouping, WorkAttempt, WorkItem};
 pub use message::{MessageKind, MessageStanding, NewMessage, Seq, Stored};

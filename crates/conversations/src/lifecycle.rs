@@ -5,11 +5,11 @@ use std::path::Path;
 
 use async_recursion::async_recursion as boxed;
 use serde_json::Value;
-use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
+use sqlx::{Row as _, Sqlite};
 
-use crate::conversation::{ConversationId, ConversationRecord, New, ParentKind};
+use crate::conversation::{ConversationId, ConversationRecord, New, Parent, ParentKind};
 use crate::error::Error;
 use crate::history::{NumberScope, place};
 use crate::message::Seq;
@@ -21,30 +21,92 @@ impl ConversationStore {
     /// Creates a conversation.
     #[boxed]
     pub async fn create(&self, new: New) -> Result<ConversationRecord> {
-        let mut write = self.write().await?;
-        let (id, _) = insert_conversation(&mut write, &new).await?;
-        write.commit().await?;
-        self.get(&id).await
+        let inserted = match &new {
+            New { id: Some(id), title: None, parent: None, .. } => {
+                self.insert_plain(id, &new).await?
+            }
+            _ => {
+                let mut write = self.write().await?;
+                let inserted = insert_conversation(&mut write, &new).await?;
+                write.commit().await?;
+                inserted
+            }
+        };
+        let New { source, parent, provider, model, cwd, .. } = new;
+        Ok(ConversationRecord {
+            id: inserted.id,
+            title: inserted.title,
+            source,
+            parent: parent.map(|(kind, id)| Parent { kind, id: Some(id) }),
+            provider,
+            model,
+            cwd,
+            started_at: row::time(inserted.at),
+            updated_at: row::time(inserted.at),
+            ended: None,
+        })
+    }
+
+    /// Creates a conversation that refers to no other, in one round trip: hundreds may begin at one
+    /// instant.
+    async fn insert_plain(&self, id: &ConversationId, new: &New) -> Result<InsertedConversation> {
+        let at = row::now();
+        let state: Vec<(&str, String)> =
+            new.state.iter().map(|(name, value)| (name.as_str(), value.to_string())).collect();
+        let state = serde_json::to_string(&state).map_err(Error::Unwritable)?;
+        let query = sqlx::query(
+            "INSERT INTO conversations (id, source, provider, model, cwd, started_at, updated_at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING key; \
+             INSERT INTO prompts (conversation, text) \
+             SELECT key, ? FROM conversations WHERE id = ?; \
+             INSERT INTO state (conversation, name, value) \
+             SELECT c.key, s.value ->> 0, s.value ->> 1 \
+             FROM conversations c, json_each(?) s WHERE c.id = ?",
+        )
+        .bind(id.as_str())
+        .bind(&new.source)
+        .bind(&new.provider)
+        .bind(&new.model)
+        .bind(new.cwd.as_ref().map(|cwd| cwd.as_os_str().as_bytes()))
+        .bind(at)
+        .bind(at)
+        .bind(&new.system_prompt)
+        .bind(id.as_str())
+        .bind(state)
+        .bind(id.as_str());
+        let rows = match self.write_at_once(query).await {
+            Ok(rows) => rows,
+            Err(error) if error.is_taken() => return Err(Error::Exists { id: id.clone() }),
+            Err(error) => return Err(error),
+        };
+        let key = rows.first().map(|row| row.try_get(0)).transpose();
+        let key = key.map_err(|error| self.explain(error))?.ok_or_else(|| row::not_found(id))?;
+        Ok(InsertedConversation { id: id.clone(), key, title: None, at })
     }
 
     /// Changes the system prompt.
     #[boxed]
     pub async fn set_system_prompt(&self, id: &ConversationId, text: &str) -> Result<()> {
-        let query = sqlx::query("UPDATE prompts SET text = ? WHERE conversation = ?");
+        let query = sqlx::query(
+            "UPDATE prompts SET text = ? \
+             WHERE conversation = (SELECT key FROM conversations WHERE id = ?) RETURNING 1",
+        );
         self.update(id, query.bind(text)).await
     }
 
     /// Changes which model is asked.
     #[boxed]
     pub async fn set_model(&self, id: &ConversationId, provider: &str, model: &str) -> Result<()> {
-        let query = sqlx::query("UPDATE conversations SET provider = ?, model = ? WHERE key = ?");
+        let query = sqlx::query(
+            "UPDATE conversations SET provider = ?, model = ? WHERE id = ? RETURNING 1",
+        );
         self.update(id, query.bind(provider).bind(model)).await
     }
 
     /// Changes the working directory on the host.
     #[boxed]
     pub async fn set_cwd(&self, id: &ConversationId, cwd: &Path) -> Result<()> {
-        let query = sqlx::query("UPDATE conversations SET cwd = ? WHERE key = ?");
+        let query = sqlx::query("UPDATE conversations SET cwd = ? WHERE id = ? RETURNING 1");
         self.update(id, query.bind(cwd.as_os_str().as_bytes())).await
     }
 
@@ -53,7 +115,7 @@ impl ConversationStore {
     pub async fn touch(&self, id: &ConversationId) -> Result<()> {
         let query = sqlx::query(
             "UPDATE conversations SET updated_at = max(updated_at, ?), ended_at = NULL, \
-             end_reason = NULL WHERE key = ?",
+             end_reason = NULL WHERE id = ? RETURNING 1",
         );
         self.update(id, query.bind(row::now())).await
     }
@@ -62,10 +124,11 @@ impl ConversationStore {
     #[boxed]
     pub async fn end(&self, id: &ConversationId, reason: &str) -> Result<()> {
         let query = sqlx::query(
-            "UPDATE conversations SET ended_at = ?1, end_reason = ?2, \
-             updated_at = max(updated_at, ?1) WHERE key = ?3",
+            "UPDATE conversations SET ended_at = ?, end_reason = ?, \
+             updated_at = max(updated_at, ?) WHERE id = ? RETURNING 1",
         );
-        self.update(id, query.bind(row::now()).bind(reason)).await
+        let now = row::now();
+        self.update(id, query.bind(now).bind(reason).bind(now)).await
     }
 
     /// Deletes a conversation with its messages and state. Its branches and delegated conversations
@@ -74,20 +137,18 @@ impl ConversationStore {
     /// The caller should hold the conversation's [lease](ConversationStore::lease).
     #[boxed]
     pub async fn delete(&self, id: &ConversationId) -> Result<()> {
-        self.update(id, sqlx::query("DELETE FROM conversations WHERE key = ?")).await
+        self.update(id, sqlx::query("DELETE FROM conversations WHERE id = ? RETURNING 1")).await
     }
 
-    /// Runs one statement on a conversation; its key is the last parameter.
+    /// Runs one statement on a conversation; its id is the last parameter. It returns a row if there
+    /// is the conversation.
     pub(crate) async fn update(
         &self,
         id: &ConversationId,
         query: Query<'_, Sqlite, SqliteArguments>,
     ) -> Result<()> {
-        let mut write = self.write().await?;
-        let key = row::key(&mut write, id).await?;
-        let done = query.bind(key).execute(write.on()).await;
-        done.map_err(|error| write.explain(error))?;
-        write.commit().await
+        let rows = self.write_at_once(query.bind(id.as_str())).await?;
+        if rows.is_empty() { Err(row::not_found(id)) } else { Ok(()) }
     }
 
     /// Returns an entry of the conversation's state.
@@ -142,18 +203,43 @@ impl ConversationStore {
         name: &str,
         value: Option<&Value>,
     ) -> Result<()> {
-        let mut write = self.write().await?;
-        let key = row::key(&mut write, id).await?;
-        put_state(&mut write, key, name, value).await?;
-        write.commit().await
+        let query = match value {
+            Some(value) => sqlx::query(
+                "INSERT INTO state (conversation, name, value) \
+                 SELECT key, ?, ? FROM conversations WHERE id = ? \
+                 ON CONFLICT DO UPDATE SET value = excluded.value RETURNING 1",
+            )
+            .bind(name)
+            .bind(value.to_string())
+            .bind(id.as_str()),
+            None => sqlx::query(
+                "SELECT 1 FROM conversations WHERE id = ?; \
+                 DELETE FROM state WHERE conversation = \
+                 (SELECT key FROM conversations WHERE id = ?) AND name = ?",
+            )
+            .bind(id.as_str())
+            .bind(id.as_str())
+            .bind(name),
+        };
+        let rows = self.write_at_once(query).await?;
+        if rows.is_empty() { Err(row::not_found(id)) } else { Ok(()) }
     }
 }
 
-/// Creates a conversation within a transaction and returns its id and key.
+/// A conversation that a transaction has created.
+pub(crate) struct InsertedConversation {
+    pub(crate) id: ConversationId,
+    pub(crate) key: i64,
+    /// Its title, which may have got a number.
+    title: Option<String>,
+    at: i64,
+}
+
+/// Creates a conversation within a transaction.
 pub(crate) async fn insert_conversation(
     write: &mut WriteTransaction<'_>,
     new: &New,
-) -> Result<(ConversationId, i64)> {
+) -> Result<InsertedConversation> {
     let id = free_id(write, new.id.as_ref()).await?;
     let title = match &new.title {
         Some(title) => Some(title::settle(write, title, None).await?),
@@ -163,20 +249,21 @@ pub(crate) async fn insert_conversation(
         Some((_, parent)) => Some(row::key(write, parent).await?),
         None => None,
     };
+    let at = row::now();
     let inserted = sqlx::query_scalar(
         "INSERT INTO conversations \
          (id, title, source, parent, parent_kind, provider, model, cwd, started_at, updated_at) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?9, ?9) RETURNING key",
     )
     .bind(id.as_str())
-    .bind(title)
+    .bind(&title)
     .bind(&new.source)
     .bind(parent)
     .bind(new.parent.as_ref().map(|(kind, _)| kind.name()))
     .bind(&new.provider)
     .bind(&new.model)
     .bind(new.cwd.as_ref().map(|cwd| cwd.as_os_str().as_bytes()))
-    .bind(row::now())
+    .bind(at)
     .fetch_one(write.on())
     .await;
     let key: i64 = inserted.map_err(|error| write.explain(error))?;
@@ -199,7 +286,10 @@ pub(crate) async fn insert_conversation(
         .execute(write.on())
         .await
         .map_err(|error| write.explain(error))?;
-    Ok((id, key))
+    for (name, value) in &new.state {
+        put_state(write, key, name, Some(value)).await?;
+    }
+    Ok(InsertedConversation { id, key, title, at })
 }
 
 /// Returns the id of a new conversation.
@@ -321,19 +411,20 @@ impl ConversationStore {
             model: from.model,
             cwd: from.cwd,
             system_prompt,
+            state: Vec::new(),
         };
-        let (branch, branch_key) = insert_conversation(write, &new).await?;
+        let branch = insert_conversation(write, &new).await?;
         for step in COPY {
             sqlx::query(step)
                 .bind(key)
-                .bind(branch_key)
+                .bind(branch.key)
                 .bind(place)
                 .bind(seq)
                 .execute(write.on())
                 .await
                 .map_err(|error| write.explain(error))?;
         }
-        Ok((branch, key, branch_key))
+        Ok((branch.id, key, branch.key))
     }
 }
 

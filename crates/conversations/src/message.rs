@@ -78,7 +78,7 @@ pub struct NewMessage {
 
 impl NewMessage {
     /// Creates one of the dialogue.
-    pub fn said(message: Message) -> Self {
+    pub fn new(message: Message) -> Self {
         Self {
             message,
             kind: MessageKind::Said,
@@ -91,18 +91,18 @@ impl NewMessage {
 
     /// Creates one that a person sent while a turn ran.
     pub fn aside(message: Message) -> Self {
-        Self { kind: MessageKind::Aside, ..Self::said(message) }
+        Self { kind: MessageKind::Aside, ..Self::new(message) }
     }
 
     /// Creates one of the program.
     pub fn note(message: Message) -> Self {
-        Self { kind: MessageKind::Note, ..Self::said(message) }
+        Self { kind: MessageKind::Note, ..Self::new(message) }
     }
 }
 
 impl From<Message> for NewMessage {
     fn from(message: Message) -> Self {
-        Self::said(message)
+        Self::new(message)
     }
 }
 
@@ -114,7 +114,7 @@ impl From<&ModelAnswer> for NewMessage {
             cost: Some(completion.cost),
             provider: Some(completion.provider.clone()),
             model: Some(completion.model.clone()),
-            ..Self::said(Message::Assistant(completion.message.clone()))
+            ..Self::new(Message::Assistant(completion.message.clone()))
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::{Result, row};
 const INDEXED: usize = 256 * 1024;
 
 /// Words and phrases of a query that count, and its bytes. The index takes time by
-/// the square of their number, and whoever pastes a log into a query should not
-/// wait for ever.
+/// the square of their number, and a query with a pasted log should not take
+/// for ever.
 const TERMS: usize = 64;
 const LONGEST_QUERY: usize = 4 * 1024;
 
@@ -28,7 +28,7 @@ const LONGEST: usize = 400;
 /// Characters before the first find of a snippet.
 const LEAD: usize = 80;
 
-/// Put between letters that are words of their own. It is no letter to the
+/// Put between letters that are words of their own. It is not a letter to the
 /// index, and is not seen.
 const JOINT: char = '\u{200b}';
 /// Put around what was found.
@@ -85,7 +85,7 @@ pub struct SearchScope {
     pub each: Option<u32>,
 }
 
-/// Finds what has ?1. The texts are read of those messages alone that are told of,
+/// Finds what has ?1. The texts are read of those messages alone that are reported,
 /// however many there are: the best are chosen from the index, and what stands
 /// around the words is looked up after. The plus has the index gone through once
 /// for that, and not once for each of the best.

@@ -8,6 +8,25 @@ use crate::error::Error;
 use crate::store::{ConversationStore, WriteTransaction};
 use crate::{Result, row};
 
+/// Says which title a conversation may have: the wanted one, or, if another has it, the next number
+/// behind its beginning. Titles are found by their index: there may be many conversations, and each
+/// new one asks this.
+///
+/// Takes the wanted title, that without its number, and the id of the conversation or null.
+macro_rules! free_title {
+    () => {
+        "WITH wanted (title, base, own) AS (SELECT ?, ?, ?), free (title) AS (SELECT CASE \
+         WHEN EXISTS (SELECT 1 FROM conversations o WHERE o.title = w.title AND o.id IS NOT w.own) \
+         THEN w.base || ' (' || (1 + coalesce((\
+             SELECT max(CAST(substr(o.title, length(w.base) + 3) AS INTEGER)) \
+             FROM conversations o WHERE o.title >= w.base || ' (' AND o.title < w.base || ' )' \
+             AND o.id IS NOT w.own \
+             AND length(o.title) BETWEEN length(w.base) + 4 AND length(w.base) + 12 \
+             AND ltrim(substr(o.title, length(w.base) + 3), '0123456789') = ')'), 1)) || ')' \
+         ELSE w.title END FROM wanted w) "
+    };
+}
+
 /// The longest title, in characters.
 const MAX_LENGTH: usize = 200;
 
@@ -38,6 +57,9 @@ impl ConversationStore {
     /// Sets the title of a conversation and returns it as stored.
     #[boxed]
     pub async fn set_title(&self, id: &ConversationId, title: &Title) -> Result<String> {
+        if let Title::Generated(text) = title {
+            return self.generate_title(id, text).await;
+        }
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;
         let title = settle(&mut write, title, Some(id)).await?;
@@ -50,6 +72,27 @@ impl ConversationStore {
         write.commit().await?;
         Ok(title)
     }
+}
+
+impl ConversationStore {
+    /// Sets a title that may get a number, in one round trip: every new conversation gets one before
+    /// its model is asked.
+    async fn generate_title(&self, id: &ConversationId, text: &str) -> Result<String> {
+        let title = generated(text)?;
+        let query = sqlx::query(concat!(
+            free_title!(),
+            "UPDATE conversations SET title = (SELECT title FROM free) WHERE id = ? RETURNING title"
+        ));
+        let query = query.bind(&title).bind(without_number(&title));
+        let rows = self.write_at_once(query.bind(id.as_str()).bind(id.as_str())).await?;
+        let set = rows.first().map(|row| row.try_get(0)).transpose();
+        set.map_err(|error| self.explain(error))?.ok_or_else(|| row::not_found(id))
+    }
+}
+
+/// Returns a text as a title that leaves room for a number.
+fn generated(text: &str) -> std::result::Result<String, InvalidTitle> {
+    one_line(&text.chars().take(MAX_LENGTH - 12).collect::<String>())
 }
 
 /// Returns the title that `whose` may have: checked if given, numbered if generated.
@@ -69,10 +112,10 @@ pub(crate) async fn settle(
             }
         }
         Title::Generated(text) => {
-            let text = one_line(&text.chars().take(MAX_LENGTH - 12).collect::<String>())?;
+            let text = generated(text)?;
             let own = whose.map(ConversationId::as_str);
             let free = numbered(write.on(), &text, own).await;
-            free.map_err(|error| write.explain(error))
+            free.map_err(|error| write.explain(error).into())
         }
     }
 }
@@ -90,25 +133,12 @@ async fn numbered(
     title: &str,
     whose: Option<&str>,
 ) -> sqlx::Result<String> {
-    let base = without_number(title);
-    let taken = sqlx::query(
-        "SELECT title FROM conversations \
-         WHERE substr(title, 1, length(?1)) = ?1 AND id IS NOT ?2",
-    )
-    .bind(base)
-    .bind(whose)
-    .fetch_all(connection)
-    .await?;
-    let mut clash = false;
-    let mut highest = 1_u64;
-    for row in taken {
-        let other: String = row.try_get(0)?;
-        if without_number(&other) == base {
-            clash |= other == title;
-            highest = highest.max(number(&other).unwrap_or(1));
-        }
-    }
-    Ok(if clash { format!("{base} ({})", highest.saturating_add(1)) } else { title.to_owned() })
+    sqlx::query_scalar(concat!(free_title!(), "SELECT title FROM free"))
+        .bind(title)
+        .bind(without_number(title))
+        .bind(whose)
+        .fetch_one(connection)
+        .await
 }
 
 /// Splits `text (3)`.
@@ -121,10 +151,6 @@ fn split(title: &str) -> Option<(&str, u64)> {
 
 fn without_number(title: &str) -> &str {
     split(title).map_or(title, |(base, _)| base)
-}
-
-fn number(title: &str) -> Option<u64> {
-    split(title).map(|(_, number)| number)
 }
 
 /// Checks a title and returns it as one line.
@@ -156,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_behind_a_title_is_told_from_other_parentheses() {
+    fn a_number_behind_a_title_is_distinguished_from_other_parentheses() {
         assert_eq!(split("fix (2)"), Some(("fix", 2)));
         for title in ["fix", "fix (two)", "fix (2) more", "fix()", "fix ()", "fix (+2)", "(2)"] {
             assert_eq!(split(title), None, "{title}");

@@ -57,7 +57,7 @@ impl ConversationStore {
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;
         count(&mut write, key, provider, model, spent, cost).await?;
-        write.commit().await
+        Ok(write.commit().await?)
     }
 
     /// Returns the usage of each model, in one conversation or all, most tokens first.

@@ -105,8 +105,13 @@ function Menu() {
   const path = address.value.pathname;
   useEffect(() => {
     // On a phone the menu is wider than the screen: where one is can be seen.
-    const here = bar.current?.querySelector("[aria-current]");
-    if (here) bar.current.scrollLeft = here.offsetLeft - (bar.current.clientWidth - here.offsetWidth) / 2;
+    const show = () => {
+      const here = bar.current?.querySelector("[aria-current]");
+      if (here) bar.current.scrollLeft = here.offsetLeft - (bar.current.clientWidth - here.offsetWidth) / 2;
+    };
+    show();
+    addEventListener("resize", show);
+    return () => removeEventListener("resize", show);
   }, [path]);
   return html`<nav aria-label="Pages" ref=${bar}>
     ${MENU.map(([to, name]) => html`<a href=${link(to)} aria-current=${isHere(to) ? "page" : undefined} key=${to}>${name}</a>`)}

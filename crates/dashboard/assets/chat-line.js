@@ -61,7 +61,7 @@ export function after(state, { type, payload, seq }) {
   switch (type) {
     case "message.start": {
       const begun = { ...next, running: true, text: "", thinking: "", notes: [] };
-      return payload.text ? say(begun, { role: "user", text: payload.text, images: payload.images }) : begun;
+      return payload.text || payload.images ? say(begun, { role: "user", text: payload.text ?? "", images: payload.images, shown: payload.shown }) : begun;
     }
     case "message.delta":
       return { ...next, text: next.text + payload.text };
@@ -121,6 +121,8 @@ export class ChatLine {
     this.early = null;
     /** @type {{ text: string, before: number } | null} */
     this.unanswered = null;
+    /** Pictures of prompts that were sent and whose turns have not begun, to be shown then. */
+    this.sent = [];
     this.next = 1;
     this.tries = 0;
     /** @type {number | undefined} */
@@ -176,10 +178,17 @@ export class ChatLine {
     // Events of a session that is being joined wait for how it stood.
     if (this.early) return void this.early.push(event);
     if (event.session_id !== this.session) return;
-    if (event.type === "prompt.returned") this.giveBack(event.payload.prompts.map((prompt) => prompt.text).join("\n"), event.payload.reason);
+    if (event.type === "prompt.returned") {
+      const { prompts, reason } = event.payload;
+      const pictures = prompts.some((prompt) => prompt.images) ? "; its pictures have to be added again" : "";
+      this.sent = [];
+      this.giveBack(prompts.map((prompt) => prompt.text).join("\n"), reason + pictures);
+    }
     if (event.type === "session.info") this.conversation = event.payload.stored_session_id ?? this.conversation;
     if (event.type === "session.closed") this.session = null;
     if (event.type === "session.closed" || event.type === "history.changed") return void this.join();
+    // What was sent from here is shown from here: it has no number in the conversation yet.
+    if (event.type === "message.start" && event.payload.images) event.payload.shown = this.sent.shift();
     this.state.value = after(this.state.value, event);
   }
 
@@ -257,18 +266,25 @@ export class ChatLine {
     return this.call(method, { session_id: this.session, ...params });
   }
 
-  /** Says something: as a prompt, or to the turn that runs. */
-  async say(text, how) {
+  /**
+   * Says something: as a prompt, or to the turn that runs. Pictures go with a prompt only.
+   * @param {string} text
+   * @param {string} how
+   * @param {import("./pictures.js").ChosenPicture[]} pictures
+   */
+  async say(text, how, pictures = []) {
     const before = this.state.value.messages.filter((message) => message.role === "user").length;
     if (how !== "steer") this.unanswered = { text, before };
+    if (pictures.length) this.sent.push(pictures.map(({ bitmap }) => bitmap));
     try {
-      const answer = await (how === "steer" ? this.ask("session.steer", { text }) : this.ask("prompt.submit", { text }));
+      const answer = await (how === "steer" ? this.ask("session.steer", { text }) : this.ask("prompt.submit", { text, images: pictures.map(({ data }) => ({ data })) }));
       this.unanswered = null;
       if (answer.status === "rejected") throw new RpcError({ message: "no turn runs any more; send it as a prompt" });
     } catch (error) {
       // Of a line that was lost nobody knows yet; it is settled when the session is joined again.
       if (!error.code && this.unanswered) return;
       this.unanswered = null;
+      if (pictures.length) this.sent.pop();
       throw error;
     }
   }

@@ -113,18 +113,18 @@ function leave(loginUrl) {
 }
 
 /**
- * Asks the server. `probe`: asks who one is, whose 401 is an answer and no reason to leave.
+ * Asks the server. `file` is sent as it is. `probe`: asks who one is, whose 401 is an answer and no reason to leave.
  * @param {string} path
- * @param {{ body?: any, method?: string, probe?: boolean, signal?: AbortSignal }} [how]
+ * @param {{ body?: any, file?: Blob, method?: string, probe?: boolean, signal?: AbortSignal }} [how]
  * @returns {Promise<any>}
  */
-export async function api(path, { body, method, probe = false, signal: abort } = {}) {
+export async function api(path, { body, file, method, probe = false, signal: abort } = {}) {
   let response;
   try {
     response = await fetch(path, {
-      method: method ?? (body === undefined ? "GET" : "POST"),
+      method: method ?? (body === undefined && file === undefined ? "GET" : "POST"),
       headers: body === undefined ? {} : { "content-type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined ? file : JSON.stringify(body),
       credentials: "same-origin",
       cache: "no-store",
       signal: abort,

@@ -20,7 +20,7 @@ use crate::gate::{Gate, PeerPolicy, RouteEntry, Routes};
 use crate::instance::{DashboardInstance, InstanceError};
 use crate::pages::{self, Chats};
 use crate::preview::{self, Previews};
-use crate::samples::Samples;
+use crate::samples::UsageSamples;
 use crate::server;
 use crate::settings::{DashboardSettings, SettingsError};
 use crate::shell;
@@ -38,7 +38,7 @@ pub(crate) struct AppState {
     pub(crate) chats: Chats,
     /// Long actions that pages began.
     pub(crate) actions: Runner,
-    pub(crate) samples: Samples,
+    pub(crate) samples: UsageSamples,
     pub(crate) previews: Previews,
     pub(crate) watch: Watch,
     pub(crate) host: Arc<dyn ProgramHost>,
@@ -98,6 +98,7 @@ impl Dashboard {
     ) -> Result<Self, ServeError> {
         let root = home.sibling(vestal_config::ProfileName::default_profile());
         let instance = DashboardInstance::claim(&root.run_dir())?;
+        pages::remove_left_files(&root.run_dir());
         let store = AuthStore::open(&auth::store_path(root.root())).await?;
         settings.check_provider(&store).await?;
         let wanted = SocketAddr::new(settings.host, settings.port);
@@ -124,8 +125,8 @@ impl Dashboard {
             data: Data::new(root, environment),
             chats: Chats::default(),
             actions: Runner::new("dashboard"),
-            samples: Samples::default(),
-            previews: Previews::default(),
+            samples: UsageSamples::default(),
+            previews: Previews::new(settings.preview_base.clone(), settings.public_url.clone()),
             host,
             stop: CancellationToken::new(),
         });
@@ -187,7 +188,7 @@ fn routes(app: &App) -> Routes<App> {
 }
 
 fn router(app: &App) -> Router {
-    let behind_gate = routes(app).finish(Arc::clone(app));
+    let behind_gate = routes(app).finish(Arc::clone(app), shell::not_found);
     // Previews have hosts of their own, at which nothing of the dashboard answers.
     behind_gate.layer(middleware::from_fn_with_state(Arc::clone(app), preview::divert))
 }

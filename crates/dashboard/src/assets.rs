@@ -36,6 +36,7 @@ const FILES: &[(&str, &str, &[u8])] = files![
     "login.js": JAVASCRIPT,
     "markdown.js": JAVASCRIPT,
     "chat-line.js": JAVASCRIPT,
+    "pictures.js": JAVASCRIPT,
     "plot.js": JAVASCRIPT,
     "log-view.js": JAVASCRIPT,
     "notices.js": JAVASCRIPT,
@@ -278,7 +279,7 @@ mod tests {
                 assert!(!text.contains(word), "{word} in {name}");
             }
             for address in ["http://", "https://"] {
-                // The names of the namespaces of pictures are no requests.
+                // The names of the namespaces of pictures are not requests.
                 let text = text.replace("http://www.w3.org/2000/svg", "");
                 assert!(!text.contains(address), "{name} asks another server");
             }

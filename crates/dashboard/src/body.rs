@@ -1,5 +1,5 @@
-//! Bodies of requests that do not come: whoever sends one slowly keeps a connection, and there are not
-//! many.
+//! Request bodies that do not arrive: a client that sends one slowly keeps a connection, and their
+//! number is limited.
 
 use std::io;
 use std::time::Duration;
@@ -33,10 +33,10 @@ fn bounded(body: Body, deadline: impl Fn() -> Instant + Send + 'static) -> Body 
     }))
 }
 
-type Piece = Result<Bytes, io::Error>;
+type BodyChunk = Result<Bytes, io::Error>;
 
 /// Returns the next piece and, unless that was the last or an error, what is behind it.
-async fn next_piece<S>(mut pieces: S, until: Instant) -> Option<(Piece, Option<S>)>
+async fn next_piece<S>(mut pieces: S, until: Instant) -> Option<(BodyChunk, Option<S>)>
 where
     S: Stream<Item = Result<Bytes, axum::Error>> + Unpin,
 {

@@ -7,10 +7,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
+use vestal_api::dashboard::{AskingTurn, QuestionAnswer, WaitingQuestionView};
 use vestal_api::{
     DispatchPlanView, GatewayStatusView, HealthReportView, SchedulesRunner, WorkerEnd,
 };
@@ -18,10 +20,12 @@ use vestal_board::boards::{Boards, BoardsError, ListedBoard, Slug};
 use vestal_board::{Board, Run};
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_conversations::ConversationStore;
-use vestal_sandbox::{CLOSE_WITHIN, Engine};
+use vestal_operations::WatchedOperations;
+use vestal_sandbox::{CLOSE_WITHIN, Engine, SandboxSummary};
 use vestal_schedules::ScheduleStore as Schedules;
 
 use crate::error::PageError;
+use crate::shared_work::SharedWork;
 
 /// What the program around the dashboard knows and no library does.
 #[async_trait]
@@ -34,6 +38,20 @@ pub trait ProgramHost: Send + Sync + fmt::Debug {
         &self,
         profile: &ProfileName,
         change: GatewayChange,
+    ) -> Result<(), String>;
+
+    /// Returns the questions of turns of a profile's gateway that wait for a person.
+    async fn gateway_questions(
+        &self,
+        profile: &ProfileName,
+    ) -> Result<Vec<WaitingQuestionView>, String>;
+
+    /// Answers a question of a turn of a profile's gateway.
+    async fn answer_gateway_question(
+        &self,
+        profile: &ProfileName,
+        question: &QuestionAddress,
+        answer: QuestionAnswer,
     ) -> Result<(), String>;
 
     /// Stops the gateway of a profile that is about to be deleted.
@@ -55,6 +73,17 @@ pub trait ProgramHost: Send + Sync + fmt::Debug {
     fn version(&self) -> &'static str;
 }
 
+/// Which question is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuestionAddress {
+    /// Whose turn asks.
+    pub asked_by: AskingTurn,
+    /// The live session, or the run.
+    pub session: String,
+    /// The question in it.
+    pub question: String,
+}
+
 /// What is to become of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatewayChange {
@@ -67,10 +96,15 @@ pub enum GatewayChange {
 }
 
 /// What a file was when it was last read.
-type Stamp = Option<(SystemTime, u64)>;
+type FileTimestamp = Option<(SystemTime, u64)>;
 
 /// An engine, and the settings that it was opened with.
-type OpenEngine = ([Stamp; 2], Engine);
+struct OpenEngine {
+    stamps: [FileTimestamp; 2],
+    engine: Engine,
+    /// Its sandboxes, listed once for all pages that ask at the same time.
+    listing: Arc<SharedWork<Vec<SandboxSummary>>>,
+}
 
 /// A board, and the file that it was opened from.
 type OpenBoard = ((u64, u64), Board);
@@ -83,12 +117,13 @@ pub(crate) struct Data {
     boards: Mutex<HashMap<String, OpenBoard>>,
     stores: Mutex<HashMap<PathBuf, ConversationStore>>,
     schedules: Mutex<HashMap<PathBuf, Schedules>>,
+    operations: std::sync::Mutex<HashMap<ProfileName, Arc<WatchedOperations>>>,
 }
 
 impl Data {
     pub(crate) fn new(root: Home, environment: Environment) -> Self {
-        let (engines, boards, stores, schedules) = Default::default();
-        Self { root, environment, engines, boards, stores, schedules }
+        let (engines, boards, stores, schedules, operations) = Default::default();
+        Self { root, environment, engines, boards, stores, schedules, operations }
     }
 
     /// Returns the home of the default profile.
@@ -132,19 +167,37 @@ impl Data {
 
     /// Returns the engine of a profile, with the settings of now.
     pub(crate) async fn engine(&self, profile: &ProfileName) -> Result<Engine, PageError> {
+        Ok(self.open_engine(profile).await?.0)
+    }
+
+    /// Lists the sandboxes of a profile.
+    pub(crate) async fn sandboxes(
+        &self,
+        profile: &ProfileName,
+    ) -> Result<Arc<Vec<SandboxSummary>>, PageError> {
+        let (engine, listing) = self.open_engine(profile).await?;
+        Ok(listing.done(async || engine.list().await).await?)
+    }
+
+    async fn open_engine(
+        &self,
+        profile: &ProfileName,
+    ) -> Result<(Engine, Arc<SharedWork<Vec<SandboxSummary>>>), PageError> {
         let home = self.root.sibling(profile.clone());
         let stamps = [stamp(&home.config_file()), stamp(&home.env_file())];
         let mut engines = self.engines.lock().await;
-        if let Some((known, engine)) = engines.get(profile)
-            && *known == stamps
+        if let Some(open) = engines.get(profile)
+            && open.stamps == stamps
         {
-            return Ok(engine.clone());
+            return Ok((open.engine.clone(), Arc::clone(&open.listing)));
         }
         let engine = Engine::open(self.settings(profile))?;
         vestal_skills::from_settings(engine.settings()).forward(&engine);
-        // The one before goes on for whoever has it, and ends with them.
-        engines.insert(profile.clone(), (stamps, engine.clone()));
-        Ok(engine)
+        let listing = Arc::default();
+        let open = OpenEngine { stamps, engine: engine.clone(), listing: Arc::clone(&listing) };
+        // Holders of the previous engine keep using it; it ends with the last of them.
+        engines.insert(profile.clone(), open);
+        Ok((engine, listing))
     }
 
     pub(crate) fn boards(&self) -> Result<Boards, PageError> {
@@ -215,6 +268,13 @@ impl Data {
         Ok(Some(store))
     }
 
+    /// Returns the long actions of a profile.
+    pub(crate) fn operations(&self, profile: &ProfileName) -> Arc<WatchedOperations> {
+        let mut watched = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(WatchedOperations::of(&self.root.sibling(profile.clone())));
+        Arc::clone(watched.entry(profile.clone()).or_insert_with(new))
+    }
+
     /// Opens the schedules of a profile, if there are any yet.
     pub(crate) async fn schedules(
         &self,
@@ -247,7 +307,8 @@ impl Data {
     /// Lets go of what is open of a profile, which is about to go.
     pub(crate) async fn forget(&self, profile: &ProfileName) {
         let home = self.root.sibling(profile.clone()).dir();
-        if let Some((_, engine)) = self.engines.lock().await.remove(profile) {
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).remove(profile);
+        if let Some(OpenEngine { engine, .. }) = self.engines.lock().await.remove(profile) {
             engine.close(CLOSE_WITHIN.min(Duration::from_secs(2))).await;
         }
         let store = self.stores.lock().await.remove(&home.join("state.db"));
@@ -266,7 +327,7 @@ impl Data {
 
     /// Closes everything.
     pub(crate) async fn close(&self) {
-        for (_, (_, engine)) in self.engines.lock().await.drain() {
+        for (_, OpenEngine { engine, .. }) in self.engines.lock().await.drain() {
             engine.close(CLOSE_WITHIN.min(Duration::from_secs(2))).await;
         }
         for (_, (_, board)) in self.boards.lock().await.drain() {
@@ -293,7 +354,7 @@ impl fmt::Debug for Data {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> FileTimestamp {
     let file = std::fs::metadata(path).ok()?;
     Some((file.modified().ok()?, file.len()))
 }

@@ -24,7 +24,7 @@ pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct EventsQuery {
+pub(crate) struct TopicsQuery {
     /// Topics, separated by commas; all unless given.
     #[serde(default)]
     topics: String,
@@ -35,12 +35,12 @@ pub(crate) struct EventsQuery {
 
 /// Where a page is: the numbers of the topics that it has seen, and of which process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cursor {
+struct EventCursor {
     epoch: u64,
     numbers: Numbers,
 }
 
-impl Cursor {
+impl EventCursor {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('.').map(str::parse);
         let epoch = parts.next()?.ok()?;
@@ -61,17 +61,17 @@ async fn events(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,
-    Query(query): Query<EventsQuery>,
+    Query(query): Query<TopicsQuery>,
 ) -> Response {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
-    let last = Cursor::parse(last.unwrap_or(&query.cursor));
+    let last = EventCursor::parse(last.unwrap_or(&query.cursor));
     let wanted: Vec<Topic> = if query.topics.is_empty() {
         Topic::ALL.to_vec()
     } else {
         query.topics.split(',').filter_map(Topic::of_word).collect()
     };
     let mut numbers = app.watch.numbers();
-    let now = Cursor { epoch: app.watch.epoch(), numbers: *numbers.borrow_and_update() };
+    let now = EventCursor { epoch: app.watch.epoch(), numbers: *numbers.borrow_and_update() };
     let mut pending = VecDeque::new();
     let hello = json!({ "cursor": now.id() });
     pending.push_back(Event::default().event("hello").id(now.id()).data(hello.to_string()));
@@ -87,11 +87,11 @@ async fn events(
             .collect();
         pending.extend(changed(&missed, now));
     }
-    let state = Telling { app, caller, numbers, seen: now, wanted, pending };
-    response(stream::unfold(state, Telling::next))
+    let state = ChangeStream { app, caller, numbers, seen: now, wanted, pending };
+    response(stream::unfold(state, ChangeStream::next))
 }
 
-fn changed(topics: &[Topic], cursor: Cursor) -> Option<Event> {
+fn changed(topics: &[Topic], cursor: EventCursor) -> Option<Event> {
     if topics.is_empty() {
         return None;
     }
@@ -100,16 +100,16 @@ fn changed(topics: &[Topic], cursor: Cursor) -> Option<Event> {
     Some(Event::default().event("changed").id(cursor.id()).data(data.to_string()))
 }
 
-struct Telling {
+struct ChangeStream {
     app: App,
     caller: Caller,
     numbers: tokio::sync::watch::Receiver<Numbers>,
-    seen: Cursor,
+    seen: EventCursor,
     wanted: Vec<Topic>,
     pending: VecDeque<Event>,
 }
 
-impl Telling {
+impl ChangeStream {
     /// Returns the next event; nothing ends the stream.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
@@ -156,13 +156,13 @@ mod tests {
     fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
         let mut numbers = Numbers::default();
         (1..).zip(&mut numbers).for_each(|(number, own)| *own = number);
-        let cursor = Cursor { epoch: 7, numbers };
+        let cursor = EventCursor { epoch: 7, numbers };
         let written = cursor.id();
-        assert_eq!(Cursor::parse(&cursor.id()), Some(cursor));
+        assert_eq!(EventCursor::parse(&cursor.id()), Some(cursor));
         let (shorter, _) = written.rsplit_once('.').unwrap();
         let others = [format!("{written}.7"), format!("x{written}"), format!("{shorter}.-1")];
         for bad in others.iter().map(String::as_str).chain(["", "7", shorter]) {
-            assert_eq!(Cursor::parse(bad), None, "{bad}");
+            assert_eq!(EventCursor::parse(bad), None, "{bad}");
         }
     }
 }

@@ -138,7 +138,7 @@ pub enum StopOutcome {
 
 /// Ends the dashboard of a home and waits for that.
 #[boxed]
-pub async fn stop_instance(run: &Path, patience: Duration) -> io::Result<StopOutcome> {
+pub async fn stop_instance(run: &Path, timeout: Duration) -> io::Result<StopOutcome> {
     let Some(state) = find_instance(run) else { return Ok(StopOutcome::NotRunning) };
     let raw = i32::try_from(state.process.pid).ok().and_then(Pid::from_raw);
     let Some(pid) = raw else { return Ok(StopOutcome::NotRunning) };
@@ -147,11 +147,11 @@ pub async fn stop_instance(run: &Path, patience: Duration) -> io::Result<StopOut
         Err(rustix::io::Errno::SRCH) => return Ok(StopOutcome::NotRunning),
         Err(error) => return Err(error.into()),
     };
-    // The descriptor is bound to whoever had the number when it was opened; only now it is known
-    // that this is the dashboard.
+    // The descriptor is bound to the process that had the number when it was opened; only now it is
+    // known that this is the dashboard.
     let Some(handle) = state.process.handle()? else { return Ok(StopOutcome::NotRunning) };
     pidfd_send_signal(&fd, Signal::INT)?;
-    let ended = handle.ended_within(patience).await?;
+    let ended = handle.ended_within(timeout).await?;
     Ok(if ended { StopOutcome::Stopped } else { StopOutcome::StillRunning })
 }
 

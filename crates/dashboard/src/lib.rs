@@ -10,11 +10,11 @@ mod events;
 pub mod gate;
 mod instance;
 mod pages;
-pub mod panics;
 mod preview;
 mod samples;
 mod server;
 mod settings;
+mod shared_work;
 mod shell;
 mod watch;
 
@@ -23,7 +23,7 @@ pub use auth::{
     AuthStore, LinkError, MIN_PASSWORD, NewLink, OidcSettings, PasswordError, People,
     audit_log_files, store_path,
 };
-pub use data::{GatewayChange, ProgramHost};
+pub use data::{GatewayChange, ProgramHost, QuestionAddress};
 pub use error::PageError;
 pub use instance::{
     DashboardInstance, DashboardState, InstanceError, StopOutcome, find_instance, stop_instance,

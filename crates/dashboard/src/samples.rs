@@ -33,7 +33,7 @@ type SampledKey = (ProfileName, TaskName);
 
 /// The samples of all sandboxes that were looked at lately.
 #[derive(Debug, Default)]
-pub(crate) struct Samples(Mutex<HashMap<SampledKey, Arc<Sampled>>>);
+pub(crate) struct UsageSamples(Mutex<HashMap<SampledKey, Arc<Sampled>>>);
 
 /// The samples of one sandbox.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ struct SampledState {
     is_measured: bool,
 }
 
-/// What whoever looks is told.
+/// What a viewer receives.
 #[derive(Debug, Clone)]
 pub(crate) enum News {
     /// What it consumes now.
@@ -62,14 +62,14 @@ pub(crate) enum News {
 
 /// Somebody who looks at a sandbox.
 #[derive(Debug)]
-pub(crate) struct Looking {
+pub(crate) struct SampleWatcher {
     /// What was measured before.
     pub(crate) kept: Vec<UsageSampleView>,
     /// What is measured from now on.
     pub(crate) news: broadcast::Receiver<News>,
 }
 
-impl Samples {
+impl UsageSamples {
     /// Looks at a sandbox that runs, which is no use of it. It is measured until the last one who
     /// looks is gone.
     pub(crate) async fn look(
@@ -77,7 +77,7 @@ impl Samples {
         profile: &ProfileName,
         engine: &Engine,
         task: &TaskName,
-    ) -> Result<Looking, PageError> {
+    ) -> Result<SampleWatcher, PageError> {
         let connection = engine.observe(task).await?;
         let sampled = self.of((profile.clone(), task.clone()));
         let news = sampled.news.subscribe();
@@ -88,7 +88,7 @@ impl Samples {
             let (engine, task) = (engine.clone(), task.clone());
             tokio::spawn(measure(Arc::clone(&sampled), engine, task, connection));
         }
-        Ok(Looking { kept, news })
+        Ok(SampleWatcher { kept, news })
     }
 
     fn of(&self, key: SampledKey) -> Arc<Sampled> {
@@ -109,13 +109,13 @@ impl Sampled {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the measuring if nobody looks. Whoever comes at the same moment begins it anew.
+    /// Ends the measuring if there is no viewer. A viewer that comes at the same moment restarts it.
     fn ends(&self) -> bool {
         let mut state = self.lock();
         let ends = self.news.receiver_count() == 0;
         if ends {
             state.is_measured = false;
-            // The time until somebody looks again is no time between two samples.
+            // The time until somebody looks again is not a time between two samples.
             state.before = None;
         }
         ends
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn samples_that_nobody_looks_at_take_bounded_memory() {
-        let samples = Samples::default();
+        let samples = UsageSamples::default();
         let profile = ProfileName::default_profile();
         let key = |at: usize| (profile.clone(), format!("t{at}").parse::<TaskName>().unwrap());
         let first = samples.of(key(0));

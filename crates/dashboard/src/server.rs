@@ -23,11 +23,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
+use vestal_runtime::panics::Contained;
 
 use crate::body::paced;
 use crate::error::PageError;
 use crate::gate::PeerPolicy;
-use crate::panics::Contained;
 
 /// How long a client may take over the head of a request, and idle between two requests.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
@@ -60,10 +60,10 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    let addresses = Addresses::default();
+    let addresses = ConnectionCounts::default();
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        // A place first: whoever cannot be served waits in the system's queue, not in memory.
+        // A slot first: clients that cannot be served wait in the system's queue, not in memory.
         let slot = tokio::select! {
             biased;
             () = stop.cancelled() => break,
@@ -104,9 +104,9 @@ pub(crate) async fn serve(
 
 /// How many connections each address has.
 #[derive(Debug, Clone, Default)]
-struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+struct ConnectionCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-impl Addresses {
+impl ConnectionCounts {
     /// Counts a connection until what is returned is dropped; nothing where there are too many.
     fn enter(&self, address: IpAddr) -> Option<AddressPlace> {
         let address = network_of(address);
@@ -123,7 +123,7 @@ impl Addresses {
 /// A connection that is counted.
 #[derive(Debug)]
 struct AddressPlace {
-    addresses: Addresses,
+    addresses: ConnectionCounts,
     address: IpAddr,
 }
 
@@ -139,8 +139,8 @@ impl Drop for AddressPlace {
     }
 }
 
-/// Returns what stands for one person: an address, or a network of IPv6, of which whoever has one
-/// address has all.
+/// Returns what counts as one client: an IPv4 address, or an IPv6 network, since a client with one
+/// address of it has them all.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) & (u128::MAX << 64))),
@@ -168,7 +168,7 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, app: Router, stop: Cance
         }
     };
     if let Err(error) = served {
-        // Whoever sends garbage or hangs up needs no line in the log of the operator.
+        // A client that sends garbage or hangs up does not need a line in the operator's log.
         tracing::debug!(%peer, %error, "a connection ended");
     }
 }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn one_address_does_not_take_all_connections() {
-        let addresses = Addresses::default();
+        let addresses = ConnectionCounts::default();
         let one: IpAddr = "203.0.113.9".parse().unwrap();
         let mut places: Vec<_> = (0..MAX_OF_ONE).map(|_| addresses.enter(one).unwrap()).collect();
         assert!(addresses.enter(one).is_none());

@@ -9,6 +9,7 @@ use vestal_config::{ConfigError, SettingKey, Settings, Text};
 
 use crate::auth::{AuthStore, OidcSettings, People, is_trustworthy};
 use crate::gate::{AddressRange, ParseNetworkError};
+use crate::preview::{InvalidPreviewUrl, PreviewBase};
 
 /// What a dashboard is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct DashboardSettings {
     pub public_url: Option<String>,
     /// Whether everybody who reaches it may do everything.
     pub is_insecure: bool,
+    /// Where previews are for who comes through a proxy.
+    pub(crate) preview_base: Option<PreviewBase>,
     pub(crate) proxies: Vec<AddressRange>,
     pub(crate) proxy_header: Option<HeaderName>,
     /// What people may do whom the proxy names.
@@ -35,12 +38,12 @@ pub enum SettingsError {
     /// A setting cannot be read.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The host is no address.
+    /// The host is not an address.
     #[error(
         "{0:?} is not an address to listen on; write 127.0.0.1, ::1, 0.0.0.0 or an address of this machine (dashboard.host, --host)"
     )]
     Host(String),
-    /// A proxy is no address.
+    /// A proxy is not an address.
     #[error("dashboard.trusted_proxies: {0}")]
     Proxy(#[from] ParseNetworkError),
     /// The header cannot be one.
@@ -56,6 +59,17 @@ pub enum SettingsError {
         "dashboard.public_url: {0:?} is not an address; write it as https://host or http://host:port, without a path"
     )]
     PublicUrl(String),
+    /// The addresses of previews are none.
+    #[error("dashboard.preview_url: {0}")]
+    PreviewUrl(#[from] InvalidPreviewUrl),
+    /// Previews would be believed of everybody, or of nobody.
+    #[error(
+        "dashboard.preview_url is set and {missing} is not: previews at names of their own are for who opens the dashboard through a proxy"
+    )]
+    PreviewWithoutProxy {
+        /// What is missing.
+        missing: &'static str,
+    },
     /// The provider's address is none, or not safe.
     #[error(
         "dashboard.oidc_issuer: {0:?} cannot be a provider; write it as https://host, with http only for one on this machine"
@@ -71,7 +85,7 @@ pub enum SettingsError {
     },
     /// Nobody could log in at the provider.
     #[error(
-        "dashboard.oidc_issuer is set and nobody is named who may log in there: set dashboard.oidc_operators or dashboard.oidc_viewers to their subjects or addresses of mail"
+        "dashboard.oidc_issuer is set and no user may log in there: set dashboard.oidc_operators or dashboard.oidc_viewers to their subjects or addresses of mail"
     )]
     NobodyNamed,
     /// Others can reach it, and there is no way to log in.
@@ -118,11 +132,16 @@ impl DashboardSettings {
         if let Some(url) = public_url.as_deref().filter(|url| !is_base_url(url)) {
             return Err(SettingsError::PublicUrl(url.to_owned()));
         }
+        let preview_base = match text(&keys::DASHBOARD_PREVIEW_URL)? {
+            Some(url) => Some(preview_base(&url, public_url.as_deref(), &proxies)?),
+            None => None,
+        };
         Ok(Self {
             host,
             port: port.unwrap_or_else(|| u16::try_from(configured_port).unwrap_or(u16::MAX)),
             public_url: public_url.map(|url| url.trim_end_matches('/').to_owned()),
             is_insecure: settings.get(&keys::DASHBOARD_INSECURE)?.value,
+            preview_base,
             proxies,
             proxy_header,
             proxy_people: People::parse(
@@ -146,6 +165,20 @@ impl DashboardSettings {
         }
         Err(SettingsError::NoProvider(self.host))
     }
+}
+
+/// Reads where previews are for who comes through a proxy.
+fn preview_base(
+    url: &str,
+    public_url: Option<&str>,
+    proxies: &[AddressRange],
+) -> Result<PreviewBase, SettingsError> {
+    let without = |key: &SettingKey<Text>| SettingsError::PreviewWithoutProxy { missing: key.name };
+    let public_url = public_url.ok_or_else(|| without(&keys::DASHBOARD_PUBLIC_URL))?;
+    if proxies.is_empty() {
+        return Err(without(&keys::DASHBOARD_TRUSTED_PROXIES));
+    }
+    Ok(PreviewBase::parse(url, public_url)?)
 }
 
 /// Reads what a login at a provider needs: all of it, or none.
@@ -275,6 +308,38 @@ mod tests {
         let yaml = "oidc_issuer: 'https://id.example', oauth_client_id: v, oidc_viewers: ann";
         let found = load(&format!("dashboard: {{{yaml}}}"), Some("0.0.0.0")).unwrap();
         assert_eq!(found.oidc.unwrap().people, People::parse("", "ann"));
+    }
+
+    #[test]
+    fn previews_at_names_of_their_own_need_a_proxy_and_names_that_are_not_the_dashboards() {
+        let public = "public_url: 'https://a.example', trusted_proxies: '127.0.0.1'";
+        let with =
+            |url: &str| load(&format!("dashboard: {{{public}, preview_url: '{url}'}}"), None);
+        assert!(with("https://*.b.example").unwrap().preview_base.is_some());
+        for bad in [
+            "https://b.example",
+            "https://*.example",
+            "https://*.a.example",
+            "http://*.b.example",
+            "https://*.b.example/x",
+            "https://*.10.0.0.1",
+            "https://*.localhost",
+            "https://*",
+            "*.b.example",
+        ] {
+            assert!(matches!(with(bad), Err(SettingsError::PreviewUrl(_))), "{bad}");
+        }
+        for (yaml, missing) in [
+            ("trusted_proxies: '::1'", "dashboard.public_url"),
+            ("public_url: 'https://a.example'", "dashboard.trusted_proxies"),
+        ] {
+            let yaml = format!("dashboard: {{{yaml}, preview_url: 'https://*.b.example'}}");
+            let found = load(&yaml, None);
+            let Err(SettingsError::PreviewWithoutProxy { missing: named }) = found else {
+                panic!("{found:?}");
+            };
+            assert_eq!(named, missing);
+        }
     }
 
     #[test]

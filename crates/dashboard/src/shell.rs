@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 
 use crate::app::App;
@@ -13,14 +13,14 @@ use crate::gate::{DeclaredRoute, Right, Route};
 
 #[derive(Template)]
 #[template(path = "shell.html")]
-struct Shell<'p> {
+struct PageShell<'p> {
     assets: &'p str,
     is_insecure: bool,
 }
 
 #[derive(Template)]
 #[template(path = "login.html")]
-struct Login<'p> {
+struct LoginPage<'p> {
     assets: &'p str,
     next: &'p str,
     has_password: bool,
@@ -69,7 +69,19 @@ pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
 
 async fn page(State(app): State<App>) -> Result<Response, PageError> {
     let assets = assets::base();
-    html(&Shell { assets, is_insecure: app.gate.is_insecure })
+    html(&PageShell { assets, is_insecure: app.gate.is_insecure })
+}
+
+/// Answers what is not there: somebody who opens an address is shown the way back, and a script gets an
+/// answer that it can read.
+pub(crate) async fn not_found(State(app): State<App>, method: Method, uri: Uri) -> Response {
+    let of_scripts = ["/api/", "/assets/"];
+    let is_page = matches!(method, Method::GET | Method::HEAD)
+        && !of_scripts.iter().any(|beginning| uri.path().starts_with(beginning));
+    if is_page && let Ok(page) = page(State(app)).await {
+        return (StatusCode::NOT_FOUND, page).into_response();
+    }
+    PageError::not_found("there is no such page").into_response()
 }
 
 /// Returns the login, which leads to a page of this server.
@@ -78,7 +90,7 @@ pub(crate) async fn login(
     next: &str,
     problem: Option<&str>,
 ) -> Result<Response, PageError> {
-    html(&Login {
+    html(&LoginPage {
         assets: assets::base(),
         next,
         has_password: app.gate.store.has_password().await?,

@@ -1,7 +1,7 @@
-//! Notices what changes in a home, whoever changes it, without asking.
+//! Notices changes in a home by any process, without polling.
 //!
 //! The kernel tells which file was written (inotify). Each file belongs to a topic; a topic has a
-//! number that grows with every change. Pages are told the numbers and ask for what they show.
+//! number that grows with every change. Pages receive the numbers and ask for what they show.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,11 +23,11 @@ use vestal_config::Home;
 /// Writes that belong together are one change.
 const TOGETHER: Duration = Duration::from_millis(30);
 
-/// The shortest time between two changes that are told: a log that is written without a pause is
+/// The shortest time between two changes that are reported: a log that is written without a pause is
 /// told ten times a second.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// A database's log is written before its commit can be seen. So what was told is told once more.
+/// A database's log is written before its commit can be seen. So what was reported is reported once more.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// How often the directories are gone through again where the kernel cannot watch: its limit of
@@ -135,8 +135,8 @@ impl Place {
             (Self::Profile, b"cron") => Some(Topic::Schedules),
             (Self::Profile, b"memories") => Some(Topic::Memory),
             (Self::Profiles, _) if is_listing => Some(Topic::Settings),
-            // What was written into the records before they were watched is found by whoever is
-            // told that their directory was made.
+            // Records that were written before they were watched are found by the receiver of the
+            // event that their directory was made.
             (Self::Sandboxes, _) | (Self::Run | Self::ProfileRun, b"operations") if is_listing => {
                 Some(Topic::Sandboxes)
             }
@@ -172,7 +172,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch. Where the kernel does not help, everything is told from time to time.
+    /// Begins to watch. Where the kernel does not help, everything is reported from time to time.
     pub(crate) fn start(root: &Home) -> Self {
         let (sender, numbers) = watch::channel([0; Topic::ALL.len()]);
         let stop = CancellationToken::new();
@@ -221,22 +221,22 @@ async fn run(root: Home, sender: watch::Sender<Numbers>) {
                 continue;
             }
         };
-        tell(&sender, changed);
+        publish(&sender, changed);
         tokio::time::sleep(PAUSE).await;
         // Once more when it is quiet: what was written may be visible only now.
         while let Ok(more) = tokio::time::timeout(AGAIN, files.next()).await {
             let Ok(more) = more else { break };
-            tell(&sender, more);
+            publish(&sender, more);
             for (all, new) in changed.iter_mut().zip(more) {
                 *all |= new;
             }
             tokio::time::sleep(PAUSE).await;
         }
-        tell(&sender, changed);
+        publish(&sender, changed);
     }
 }
 
-fn tell(sender: &watch::Sender<Numbers>, changed: [bool; Topic::ALL.len()]) {
+fn publish(sender: &watch::Sender<Numbers>, changed: [bool; Topic::ALL.len()]) {
     if !changed.contains(&true) {
         return;
     }
@@ -398,13 +398,13 @@ fn directories(dir: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    async fn told(receiver: &mut watch::Receiver<Numbers>, topic: Topic) {
+    async fn topic_changed(receiver: &mut watch::Receiver<Numbers>, topic: Topic) {
         let at = receiver.borrow()[topic as usize];
         receiver.wait_for(|numbers| numbers[topic as usize] > at).await.unwrap();
     }
 
     #[tokio::test]
-    async fn what_another_process_writes_is_told_by_topic_also_in_directories_made_since() {
+    async fn what_another_process_writes_is_reported_by_topic_also_in_directories_made_since() {
         let dir = tempfile::tempdir().unwrap();
         let watch = Watch::start(&Home::at(dir.path()));
         let mut numbers = watch.numbers();
@@ -422,7 +422,7 @@ mod tests {
         };
         tokio::select! {
             () = first => {}
-            () = told(&mut numbers, Topic::Settings) => {}
+            () = topic_changed(&mut numbers, Topic::Settings) => {}
         }
         std::fs::create_dir_all(dir.path().join("sandboxes")).unwrap();
         let job = async {
@@ -433,7 +433,7 @@ mod tests {
         };
         tokio::select! {
             () = job => {}
-            () = told(&mut numbers, Topic::Sandboxes) => {}
+            () = topic_changed(&mut numbers, Topic::Sandboxes) => {}
         }
         assert_eq!(numbers.borrow()[Topic::Board as usize], 0, "nobody touched a board");
         watch.stop();

@@ -90,6 +90,17 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Reports whether nothing could be stored because no space is left.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Full { .. } => true,
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}
+
 /// Result codes of `SQLite` that are reported to users.
 mod code {
     pub(super) const PERM: i32 = 3;

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 use async_recursion::async_recursion as boxed;
 use tempfile::TempDir;
-use vestal_board::{Board, RunId, TaskId};
+use vestal_board::{Board, RunId, Task, TaskId, TaskWorkspace};
 use vestal_config::Environment;
 
 use crate::git::{GIT_TIMEOUT, Git, GitAt, printed_path};
 use crate::workspace::{WorkspaceError, Workspaces, WorktreeRecord, check_path};
-use crate::worktree::leads_back;
+use crate::worktree::is_linked_to;
 
-/// A file that is larger is named and left out: somebody's core dump is no diff.
+/// A file that is larger is named and left out: somebody's core dump is not a diff.
 const MAX_FILE: u64 = 8 << 20;
 
 /// How much of changed files is looked at altogether.
@@ -83,7 +83,7 @@ pub enum Change {
     TypeChanged,
 }
 
-/// Why there is no difference to be had.
+/// Why there is no difference available.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
     /// The task has no working tree here.
@@ -93,6 +93,25 @@ pub enum DiffError {
     NoTree {
         /// The task.
         task: TaskId,
+    },
+    /// The task works in a scratch directory.
+    #[error(
+        "task {task} works in a scratch directory of its sandbox, which begins empty and of which no state is kept: all files in it are new, and there is nothing to compare them with"
+    )]
+    Scratch {
+        /// The task.
+        task: TaskId,
+    },
+    /// The task works in a directory of somebody.
+    #[error(
+        "task {task} works in {} as it is; of what was there before no state is kept, so there is nothing to compare with",
+        path.display()
+    )]
+    Directory {
+        /// The task.
+        task: TaskId,
+        /// The directory.
+        path: PathBuf,
     },
     /// Nothing was kept of the attempt.
     #[error(
@@ -119,7 +138,32 @@ pub async fn diff(
     environment: &Environment,
 ) -> Result<TaskDiff, DiffError> {
     let git = Git::new(environment, GIT_TIMEOUT);
-    Workspaces { board: board.dir(), default_workdir: None, git: &git }.diff(task, range).await
+    let workspaces = Workspaces { board: board.dir(), default_workdir: None, git: &git };
+    match workspaces.diff(task, range).await {
+        Err(DiffError::NoTree { task }) => Err(why_no_tree(board, task).await),
+        found => found,
+    }
+}
+
+/// Says why a task has no working tree: it may be of a kind that has none.
+async fn why_no_tree(board: &Board, id: TaskId) -> DiffError {
+    let found = async { board.read().await?.task(&id).await };
+    match found.await {
+        Ok(Some(task)) => DiffError::no_tree(&task),
+        Ok(None) | Err(_) => DiffError::NoTree { task: id },
+    }
+}
+
+impl DiffError {
+    /// Returns why a task has no working tree.
+    pub(crate) fn no_tree(task: &Task) -> Self {
+        let id = task.id.clone();
+        match &task.workspace {
+            TaskWorkspace::Scratch => Self::Scratch { task: id },
+            TaskWorkspace::Dir { path } => Self::Directory { task: id, path: path.clone() },
+            TaskWorkspace::Worktree { .. } => Self::NoTree { task: id },
+        }
+    }
 }
 
 /// Where git puts what it makes.
@@ -258,7 +302,7 @@ impl Workspaces<'_> {
         let WorktreeRecord { tree, .. } = record;
         check_path(tree)?;
         // The worker could write the tree's .git file.
-        if !leads_back(repository, tree).await? {
+        if !is_linked_to(repository, tree).await? {
             let reason = "its .git file does not point to its repository";
             return Err(WorkspaceError::path(tree, reason));
         }

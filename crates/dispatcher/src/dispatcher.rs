@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use vestal_board::dispatch::{Bucket, DispatchPolicy, DispatchResult, Spawned};
 use vestal_board::{Board, Result};
 use vestal_config::Environment;
-use vestal_process::EndPatience;
+use vestal_process::EndTimeouts;
 
 use crate::event::DispatchEvent;
 use crate::gc::GcPolicy;
@@ -41,7 +41,7 @@ pub struct DispatcherOptions {
     /// The environment that git is run with.
     pub environment: Environment,
     /// How long a worker may take to stop.
-    pub patience: EndPatience,
+    pub timeouts: EndTimeouts,
     /// How often to look at the boards even without a change.
     pub interval: Duration,
     /// The retention policy of the daily clean-up; `None` for no clean-up.
@@ -55,8 +55,8 @@ const MIN_WORKERS: u64 = 2;
 
 /// How long a worker may take to stop by default: enough to end its commands in the sandbox and to
 /// report.
-pub const PATIENCE: EndPatience =
-    EndPatience { grace: Duration::from_secs(25), kill: Duration::from_secs(10) };
+pub const STOP_TIMEOUTS: EndTimeouts =
+    EndTimeouts { grace: Duration::from_secs(25), kill: Duration::from_secs(10) };
 
 /// Carries out plans. Clones share the workers they started.
 #[derive(Clone)]

@@ -38,7 +38,7 @@ pub struct ExportedPatch {
 /// Why no patch was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// There is nothing to be had of the task.
+    /// There is nothing available of the task.
     #[error(transparent)]
     Diff(#[from] DiffError),
     /// Nothing was changed.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
 use vestal_config::Environment;
-use vestal_process::{EndPatience, ProcessId, ProcessSession};
+use vestal_process::{EndTimeouts, ProcessId, ProcessSession};
 
 use crate::workspace::WorkspaceError;
 
@@ -193,8 +193,8 @@ impl GitAt<'_> {
         }
         if let Some(leader) = process {
             let session = ProcessSession { leader, marks: Vec::new() };
-            let patience = EndPatience { grace: Duration::ZERO, kill: Duration::from_secs(5) };
-            if let Err(error) = session.end(patience).await {
+            let timeouts = EndTimeouts { grace: Duration::ZERO, kill: Duration::from_secs(5) };
+            if let Err(error) = session.end(timeouts).await {
                 tracing::warn!(%error, "cannot end a git that takes too long");
             }
         }

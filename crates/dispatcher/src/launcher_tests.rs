@@ -113,10 +113,10 @@ fn a_worker_says_about_its_failure_what_its_dispatcher_would() {
         Environment::from_pairs(pairs),
         Vec::new(),
     );
-    let told = vestal_board::settings::failures(&settings).unwrap();
-    assert_eq!((told.budgets.crashed, told.budgets.no_report), (7, 8));
-    assert_eq!(told.backoff.first, failures.backoff.first);
-    assert_eq!(told.rate_limit_cooldown, failures.rate_limit_cooldown);
+    let reported = vestal_board::settings::failures(&settings).unwrap();
+    assert_eq!((reported.budgets.crashed, reported.budgets.no_report), (7, 8));
+    assert_eq!(reported.backoff.first, failures.backoff.first);
+    assert_eq!(reported.rate_limit_cooldown, failures.rate_limit_cooldown);
 }
 
 #[test]

@@ -22,7 +22,7 @@ mod worktree;
 
 pub use boards::OpenBoards;
 pub use diff::{Change, ChangedFile, DiffError, DiffRange, TaskDiff, diff};
-pub use dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, PATIENCE};
+pub use dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, STOP_TIMEOUTS};
 pub use event::DispatchEvent;
 pub use export::{ExportError, ExportedPatch, OnExisting, export};
 pub use gc::{CollectedLeftovers, GcPolicy, KeptTree, gc};
@@ -33,7 +33,7 @@ pub use merge::{
     MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest, Merged, merge, plan_merge,
 };
 pub use stop::{Stopped, stop_worker};
-pub use workspace::{WorkspaceDir, WorkspaceError};
+pub use workspace::{WorkspaceDir, WorkspaceError, check_workspace};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

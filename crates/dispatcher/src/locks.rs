@@ -2,7 +2,7 @@
 //! shows that a dispatcher watches. The system releases both when the process dies.
 //!
 //! The lock of a decision is an optimisation: no cap depends on it, because claims are counted again
-//! before workers start. So a dispatcher that finds it held by a stopped process goes on without it.
+//! before workers start. So a dispatcher that finds it held by a stopped process continues without it.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -25,7 +25,7 @@ const SUSPECT: Duration = Duration::from_millis(50);
 pub(crate) enum DispatchLock {
     /// This process holds the lock. The system releases it when the process dies.
     Held { _file: File },
-    /// The holder is stopped or too slow; go on without the lock.
+    /// The holder is stopped or too slow; continue without the lock.
     Bypassed,
     /// Another dispatcher holds the lock.
     HeldByOther,
@@ -34,7 +34,7 @@ pub(crate) enum DispatchLock {
 /// What to do if another dispatcher holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfHeld {
-    /// Wait this long, then go on without it.
+    /// Wait this long, then continue without it.
     Wait(Duration),
     /// Give up.
     Skip,
@@ -55,9 +55,9 @@ impl DispatchLock {
             match if_held {
                 IfHeld::Skip if is_stopped(path) => return Ok(Self::Bypassed),
                 IfHeld::Skip => return Ok(Self::HeldByOther),
-                IfHeld::Wait(patience) => {
+                IfHeld::Wait(timeout) => {
                     let waited = begun.elapsed();
-                    if waited >= patience || waited >= SUSPECT && is_stopped(path) {
+                    if waited >= timeout || waited >= SUSPECT && is_stopped(path) {
                         return Ok(Self::Bypassed);
                     }
                 }

@@ -1,5 +1,6 @@
 use std::fs;
 
+use vestal_board::RunId;
 use vestal_board::testing::task;
 
 use super::*;
@@ -147,7 +148,7 @@ async fn a_fast_forward_is_refused_where_it_would_leave_something_out() {
 }
 
 #[tokio::test]
-async fn conflicts_are_told_and_nothing_is_changed() {
+async fn conflicts_are_reported_and_nothing_is_changed() {
     let merging = Merging::new().await;
     fs::write(merging.tree.join("file"), "theirs\n").unwrap();
     merging.here("echo ours > file && git commit -qam ours");

@@ -118,7 +118,7 @@ impl Dispatcher {
         if dir.branch.is_some()
             && let Err(error) = workspaces.keep_state(&task.id, run.id).await
         {
-            // The work can be done; only what this attempt changes cannot be told apart later.
+            // The work can be done; only what this attempt changes cannot be distinguished later.
             tracing::warn!(task = %task.id, %error, "the state of the working tree was not kept");
         }
         failpoint::reach("dispatch.workspace-made");

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use vestal_board::verbs::{RunEnd, steps};
 use vestal_board::{Board, Error, Outcome, Result, Run, RunId, TaskId};
 use vestal_config::ProfileName;
-use vestal_process::{EndPatience, SessionEnd};
+use vestal_process::{EndTimeouts, SessionEnd};
 
 use crate::dispatcher::{Dispatcher, lock};
 use crate::event::DispatchEvent;
@@ -76,17 +76,17 @@ pub enum Stopped {
 }
 
 /// Stops the worker of a run that has ended, if it is on this host, and records that it is gone.
-/// Call it after taking a task from its worker; otherwise the worker goes on until a dispatcher
+/// Call it after taking a task from its worker; otherwise the worker continues until a dispatcher
 /// finds it.
 #[boxed]
 pub async fn stop_worker(
     board: &Board,
     run: &Run,
     launcher: Option<&dyn Launcher>,
-    patience: EndPatience,
+    timeouts: EndTimeouts,
 ) -> Result<Stopped> {
     let Some(session) = session_of(run, board.host()) else { return Ok(Stopped::Elsewhere) };
-    let end = session.end(patience).await.map_err(|source| Error::Io {
+    let end = session.end(timeouts).await.map_err(|source| Error::Io {
         action: "stop a worker by",
         path: "/proc".into(),
         source,
@@ -131,7 +131,7 @@ impl Dispatcher {
         let PendingStop { board, run, outcome, reason, lock } = pending;
         let slug = board.slug().to_owned();
         let end = match session_of(&run, board.host()) {
-            Some(session) => session.end(self.options().patience).await.map_err(|source| {
+            Some(session) => session.end(self.options().timeouts).await.map_err(|source| {
                 Error::Io { action: "stop a worker by", path: "/proc".into(), source }
             })?,
             None => SessionEnd::Ended,
@@ -173,7 +173,7 @@ impl Dispatcher {
     pub(crate) async fn stop_fenced(&self, board: &Board, run: Run) -> Result<()> {
         let Some(_lock) = self.try_lock_run(board, run.id) else { return Ok(()) };
         let launcher = &*self.options().launcher;
-        stop_worker(board, &run, Some(launcher), self.options().patience).await?;
+        stop_worker(board, &run, Some(launcher), self.options().timeouts).await?;
         Ok(())
     }
 

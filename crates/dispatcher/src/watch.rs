@@ -82,9 +82,9 @@ struct WatchState<'a> {
 impl Dispatcher {
     /// Dispatches until `shutdown` resolves. Changes of the boards, exits of workers, due times and
     /// the interval wake it. Any number of dispatchers may run on a host: they share the passes, and
-    /// when one dies the others go on.
+    /// when one dies the others continue.
     ///
-    /// Workers go on after this returns.
+    /// Workers continue after this returns.
     pub async fn watch(
         &self,
         boards: &OpenBoards,

@@ -6,8 +6,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use vestal_board::{TaskId, TaskWorkspace};
+use vestal_config::{Environment, too_wide};
 
-use crate::git::Git;
+use crate::git::{GIT_TIMEOUT, Git};
+use crate::worktree::root_for;
 
 /// The directory that a worker gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,6 +37,12 @@ pub enum WorkspaceError {
         path: PathBuf,
         /// Why.
         reason: String,
+    },
+    /// The directory is not there.
+    #[error("cannot work in {}: there is no such directory", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
     },
     /// A directory or file could not be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
@@ -122,6 +130,40 @@ impl Workspaces<'_> {
     /// Returns the tasks that have working trees on this host.
     pub(crate) fn tasks_with_trees(&self) -> Result<Vec<TaskId>, WorkspaceError> {
         recorded_tasks(self.board)
+    }
+}
+
+/// Refuses the workspace of a task that is to be made, if no worker could begin in it: a directory
+/// that is not there, one of the system, a place in no repository. Nothing is made.
+pub async fn check_workspace(
+    workspace: &TaskWorkspace,
+    default_workdir: Option<&Path>,
+    environment: &Environment,
+) -> Result<(), WorkspaceError> {
+    let git = Git::new(environment, GIT_TIMEOUT);
+    let workspaces = Workspaces { board: Path::new(""), default_workdir, git: &git };
+    match workspace {
+        TaskWorkspace::Scratch => Ok(()),
+        TaskWorkspace::Dir { path } => {
+            let path = workspaces.or_default(path)?;
+            check_path(path)?;
+            if let Some(reason) = too_wide(path, environment.user_home().as_deref()) {
+                return Err(WorkspaceError::path(path, reason));
+            }
+            match fs::metadata(path) {
+                Ok(found) if found.is_dir() => Ok(()),
+                Ok(_) => Err(WorkspaceError::path(path, "it is not a directory")),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(WorkspaceError::Missing { path: path.to_owned() })
+                }
+                Err(error) => Err(WorkspaceError::io("look at", path)(error)),
+            }
+        }
+        TaskWorkspace::Worktree { path, .. } => {
+            let path = workspaces.or_default(path)?;
+            check_path(path)?;
+            root_for(&workspaces, path).await.map(drop)
+        }
     }
 }
 

@@ -114,6 +114,35 @@ async fn a_directory_is_made_if_it_is_missing() {
 }
 
 #[tokio::test]
+async fn a_workspace_in_which_no_worker_could_begin_is_refused_and_nothing_is_made() {
+    let fixture = WorkspaceFixture::new();
+    let mut environment = vestal_config::Environment::capture();
+    environment.insert("HOME", fixture.path("home"));
+    let check = async |workspace: TaskWorkspace| {
+        check_workspace(&workspace, None, &environment).await.map_err(|error| error.to_string())
+    };
+    let dir = |path: &Path| TaskWorkspace::Dir { path: path.to_owned() };
+    let tree = |path: &Path| TaskWorkspace::Worktree { path: path.to_owned(), branch: None };
+    let (typo, plain) = (fixture.path("typo"), fixture.path("plain"));
+    fs::create_dir(&plain).unwrap();
+    assert_eq!(check(TaskWorkspace::Scratch).await, Ok(()));
+    assert_eq!(check(dir(&plain)).await, Ok(()));
+    let missing = check(dir(&typo)).await.unwrap_err();
+    assert!(missing.ends_with("there is no such directory"), "{missing}");
+    assert!(!typo.exists());
+    for system in ["/etc", "/etc/ssl", "/usr"] {
+        let refused = check(dir(Path::new(system))).await.unwrap_err();
+        assert!(refused.contains("belongs to the system"), "{refused}");
+    }
+    let no_repository = check(tree(&plain)).await.unwrap_err();
+    assert!(no_repository.ends_with("it is in no git repository"), "{no_repository}");
+    let repository = fixture.repository("repository");
+    assert_eq!(check(tree(&repository)).await, Ok(()));
+    assert_eq!(check(tree(&repository.join("new"))).await, Ok(()), "one that is still to be made");
+    assert!(!repository.join("new").exists());
+}
+
+#[tokio::test]
 async fn paths_that_may_mean_another_place_are_refused() {
     let fixture = WorkspaceFixture::new();
     let real = fixture.path("real");
@@ -163,7 +192,7 @@ async fn a_worktree_is_made_below_its_repository_and_found_again() {
     assert_eq!(fixture.tree(&task, &root).await.unwrap(), place);
     assert_eq!(fs::read_to_string(tree.join("half")).unwrap(), "done");
 
-    // Somebody removed the directory: git's own memory of it is no hindrance.
+    // Somebody removed the directory: git's own memory of it is not a hindrance.
     fs::remove_dir_all(&tree).unwrap();
     assert_eq!(fixture.tree(&task, &root).await.unwrap(), place);
     assert_eq!(fixture.sh(&tree, "git symbolic-ref --short HEAD"), branch);
@@ -194,7 +223,7 @@ async fn a_task_that_names_no_repository_gets_the_boards() {
 }
 
 #[tokio::test]
-async fn what_git_refuses_is_said_in_its_words() {
+async fn what_git_refuses_is_reported_in_its_words() {
     let fixture = WorkspaceFixture::new();
     let root = fixture.repository("repo");
     let taken = TaskWorkspace::Worktree { path: root.clone(), branch: Some("main".into()) };

@@ -170,7 +170,7 @@ impl Workspaces<'_> {
         }
         if tree.exists() {
             // The worker could write the tree's .git file.
-            if !leads_back(&git, tree).await? {
+            if !is_linked_to(&git, tree).await? {
                 return strange("its .git file does not point to its repository");
             }
             let inside = self.git.at(tree).await?;
@@ -199,6 +199,19 @@ async fn find(
     task: &TaskId,
     wanted: &Path,
 ) -> Result<Repository, WorkspaceError> {
+    let root = root_for(workspaces, wanted).await?;
+    let tree = if *wanted == root { tree_of(&root, task) } else { wanted.to_owned() };
+    if tree.starts_with(root.join(".git")) {
+        return Err(WorkspaceError::path(&tree, "it is inside the repository's own directory"));
+    }
+    Ok(Repository { root, tree })
+}
+
+/// Returns the main working tree of the repository that a tree is wanted of.
+pub(crate) async fn root_for(
+    workspaces: &Workspaces<'_>,
+    wanted: &Path,
+) -> Result<PathBuf, WorkspaceError> {
     // A directory that is still to be made belongs to the repository around it,
     // or to the board's.
     let around = wanted.ancestors().find(|dir| dir.is_dir());
@@ -212,14 +225,7 @@ async fn find(
         check_path(default)?;
         root = root_at(workspaces, default).await?;
     }
-    let Some(root) = root else {
-        return Err(WorkspaceError::path(wanted, "it is in no git repository"));
-    };
-    let tree = if *wanted == root { tree_of(&root, task) } else { wanted.to_owned() };
-    if tree.starts_with(root.join(".git")) {
-        return Err(WorkspaceError::path(&tree, "it is inside the repository's own directory"));
-    }
-    Ok(Repository { root, tree })
+    root.ok_or_else(|| WorkspaceError::path(wanted, "it is in no git repository"))
 }
 
 /// Returns the main working tree of the repository that a directory is in.
@@ -269,7 +275,7 @@ async fn branch_of(
 }
 
 /// Reports whether a tree's file `.git` names a directory of the repository.
-pub(crate) async fn leads_back(git: &GitAt<'_>, tree: &Path) -> Result<bool, WorkspaceError> {
+pub(crate) async fn is_linked_to(git: &GitAt<'_>, tree: &Path) -> Result<bool, WorkspaceError> {
     let link = tree.join(".git");
     let found = fs::symlink_metadata(&link).map_err(WorkspaceError::io("look at", &link))?;
     if !found.is_file() || found.len() > 8192 {

@@ -25,13 +25,8 @@ impl ExampleHome {
 
     /// Returns a program in this home, with nothing else of the caller's environment.
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command
-            .current_dir(self.path())
-            .env_clear()
-            .envs(self.0.variables())
-            .env("VESTAL_HOME", self.0.vestal())
-            .env("TERMINAL_BACKEND", "local");
+        let mut command = self.0.command(program);
+        command.current_dir(self.path()).env("TERMINAL_BACKEND", "local");
         command
     }
 }

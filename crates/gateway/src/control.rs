@@ -17,15 +17,19 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
+use vestal_api::dashboard::{AskingTurn, QuestionAnswer, WaitingQuestionView};
+use vestal_process::ProcessId;
+use vestal_runtime::AnswerError;
 
 use crate::lifecycle::ShutdownCause;
-use crate::state::{GatewayState, StateFile};
+use crate::questions::OpenQuestions;
+use crate::state::{GatewayState, StateFile, read_state};
 
-/// The longest request.
-const MAX_REQUEST: u64 = 4096;
+/// The longest request: an answer may be a page of words.
+const MAX_REQUEST: u64 = 64 << 10;
 
 /// The longest answer.
-const MAX_ANSWER: u64 = 1 << 20;
+const MAX_ANSWER: u64 = 4 << 20;
 
 /// How long one request may take to come, and an answer to go.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -39,6 +43,8 @@ const MAX_CONNECTIONS: usize = 64;
 enum ControlRequest {
     Status,
     Stop { restart: bool },
+    Questions,
+    Answer { asked_by: AskingTurn, of: String, question: String, answer: QuestionAnswer },
 }
 
 /// An answer, one line of JSON.
@@ -49,6 +55,18 @@ struct ControlAnswer {
     error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<GatewayState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    questions: Option<Vec<WaitingQuestionView>>,
+}
+
+impl ControlAnswer {
+    fn of_state(state: GatewayState) -> Self {
+        Self { ok: true, error: None, state: Some(state), questions: None }
+    }
+
+    fn refused(error: &str) -> Self {
+        Self { ok: false, error: Some(error.to_owned()), state: None, questions: None }
+    }
 }
 
 /// What a gateway says when it is asked.
@@ -77,6 +95,16 @@ pub enum GatewayControlError {
     /// It refused.
     #[error("the gateway refused: {0}")]
     Refused(String),
+    /// Another process than the one on record has the socket.
+    #[error("{} belongs to process {found}, and the gateway on record is process {recorded}", path.display())]
+    Impostor {
+        /// The socket.
+        path: PathBuf,
+        /// Who has it.
+        found: i32,
+        /// Who wrote the state.
+        recorded: u32,
+    },
 }
 
 /// Returns the socket in a profile's home.
@@ -115,22 +143,86 @@ pub async fn ask_stop(
     }
 }
 
+/// Asks the gateway of a profile's home which of its turns wait for a person. The state that it wrote
+/// says whether there are any, so that one which has none is not asked.
+#[boxed]
+pub async fn ask_questions(home: &Path) -> Result<Vec<WaitingQuestionView>, GatewayControlError> {
+    let Some(recorded) = waiting_gateway(home) else { return Ok(Vec::new()) };
+    let path = control_path(home);
+    let answer = ask_peer(&path, &ControlRequest::Questions, Some(recorded)).await?;
+    Ok(answer.and_then(|answer| answer.questions).unwrap_or_default())
+}
+
+/// Answers a question of a turn of the gateway of a profile's home.
+#[boxed]
+pub async fn answer_question(
+    home: &Path,
+    asked_by: AskingTurn,
+    of: &str,
+    question: &str,
+    answer: QuestionAnswer,
+) -> Result<(), GatewayControlError> {
+    let not_open = || GatewayControlError::Refused(AnswerError::NotOpen.to_string());
+    let recorded = waiting_gateway(home).ok_or_else(not_open)?;
+    let (of, question) = (of.to_owned(), question.to_owned());
+    let request = ControlRequest::Answer { asked_by, of, question, answer };
+    let path = control_path(home);
+    let answer = ask_peer(&path, &request, Some(recorded)).await?.ok_or_else(not_open)?;
+    if answer.ok {
+        Ok(())
+    } else {
+        Err(GatewayControlError::Refused(answer.error.unwrap_or_default()))
+    }
+}
+
+/// Returns the process of a gateway that lives and says that questions wait.
+fn waiting_gateway(home: &Path) -> Option<ProcessId> {
+    let state = match read_state(home) {
+        Ok(state) => state?,
+        Err(error) => {
+            tracing::warn!(%error, "whether a gateway asks something is not known");
+            return None;
+        }
+    };
+    (state.waiting_questions > 0).then(|| state.process()).filter(ProcessId::is_alive)
+}
+
 async fn ask(
     path: &Path,
     request: &ControlRequest,
 ) -> Result<Option<ControlAnswer>, GatewayControlError> {
+    ask_peer(path, request, None).await
+}
+
+/// Asks the owner of a socket, which must be this process if one is given.
+async fn ask_peer(
+    path: &Path,
+    request: &ControlRequest,
+    recorded: Option<ProcessId>,
+) -> Result<Option<ControlAnswer>, GatewayControlError> {
     let failed = |source: io::Error| GatewayControlError::Io { path: path.to_owned(), source };
     let asking = async {
-        let Some(mut stream) = connect(path).await? else { return Ok(None) };
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        stream.write_all(&line).await?;
-        let mut answer = Vec::new();
-        stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
-        Ok::<_, io::Error>(Some(serde_json::from_slice(&answer)?))
+        let Some(mut stream) = connect(path).await.map_err(failed)? else { return Ok(None) };
+        if let Some(recorded) = recorded {
+            // The kernel says who listens, and the process on record is still the same one.
+            let found = stream.peer_cred().map_err(failed)?.pid().unwrap_or_default();
+            if u32::try_from(found) != Ok(recorded.pid) || !recorded.is_alive() {
+                let (path, recorded) = (path.to_owned(), recorded.pid);
+                return Err(GatewayControlError::Impostor { path, found, recorded });
+            }
+        }
+        let asked = async {
+            let mut line = serde_json::to_vec(request)?;
+            line.push(b'\n');
+            stream.write_all(&line).await?;
+            let mut answer = Vec::new();
+            stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+            Ok::<_, io::Error>(serde_json::from_slice(&answer)?)
+        };
+        asked.await.map(Some).map_err(failed)
     };
     match tokio::time::timeout(WITHIN, asking).await {
-        Ok(answer) => answer.map_err(failed),
+        Ok(answer) => answer,
         Err(_) => Err(GatewayControlError::Silent(path.to_owned())),
     }
 }
@@ -190,6 +282,7 @@ impl ControlSocket {
     pub(crate) fn listen(
         home: &Path,
         state: Arc<StateFile>,
+        questions: OpenQuestions,
         shutdown: mpsc::Sender<ShutdownCause>,
     ) -> io::Result<Self> {
         let path = control_path(home);
@@ -202,7 +295,8 @@ impl ControlSocket {
         let listener = UnixListener::bind(anchor.path())?;
         // The directory is private; this is for a home whose directory is not.
         fs::set_permissions(anchor.path(), fs::Permissions::from_mode(0o600))?;
-        let task = tokio::spawn(serve(listener, state, shutdown));
+        let asked = ControlledGateway { state, questions, shutdown };
+        let task = tokio::spawn(serve(listener, asked));
         Ok(Self { path, task })
     }
 }
@@ -217,19 +311,23 @@ impl Drop for ControlSocket {
     }
 }
 
-async fn serve(
-    listener: UnixListener,
+/// What is asked over the socket. Cheap to clone.
+#[derive(Debug, Clone)]
+struct ControlledGateway {
     state: Arc<StateFile>,
+    questions: OpenQuestions,
     shutdown: mpsc::Sender<ShutdownCause>,
-) {
+}
+
+async fn serve(listener: UnixListener, gateway: ControlledGateway) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (state, shutdown) = (Arc::clone(&state), shutdown.clone());
+                let gateway = gateway.clone();
                 tokio::spawn(async move {
-                    let served = tokio::time::timeout(WITHIN, answer(stream, &state, &shutdown));
+                    let served = tokio::time::timeout(WITHIN, answer(stream, &gateway));
                     match served.await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => tracing::debug!(%error, "a control connection failed"),
@@ -246,23 +344,27 @@ async fn serve(
     }
 }
 
-async fn answer(
-    stream: UnixStream,
-    state: &StateFile,
-    shutdown: &mpsc::Sender<ShutdownCause>,
-) -> io::Result<()> {
+async fn answer(stream: UnixStream, gateway: &ControlledGateway) -> io::Result<()> {
+    let ControlledGateway { state, questions, shutdown } = gateway;
     let peer = stream.peer_cred()?.uid();
     let own = rustix::process::geteuid().as_raw();
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut line).await?;
-    let refused =
-        |error: &str| ControlAnswer { ok: false, error: Some(error.to_owned()), state: None };
+    let refused = ControlAnswer::refused;
     let answer = match serde_json::from_str(&line) {
         _ if peer != own && peer != 0 => refused("another user asks"),
         Err(error) => refused(&format!("not a request: {error}")),
-        Ok(ControlRequest::Status) => {
-            ControlAnswer { ok: true, error: None, state: Some(state.read()) }
+        Ok(ControlRequest::Status) => ControlAnswer::of_state(state.read()),
+        Ok(ControlRequest::Questions) => {
+            let open = questions.list(&state.read().profile);
+            ControlAnswer { ok: true, error: None, state: None, questions: Some(open) }
+        }
+        Ok(ControlRequest::Answer { asked_by, of, question, answer }) => {
+            match questions.answer(asked_by, &of, &question, answer) {
+                Ok(()) => ControlAnswer::of_state(state.read()),
+                Err(error) => refused(&error.to_string()),
+            }
         }
         Ok(ControlRequest::Stop { restart }) => {
             let shutdown_kind =
@@ -270,7 +372,7 @@ async fn answer(
             match shutdown.try_send(shutdown_kind) {
                 // Full: it has been asked already.
                 Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => {
-                    ControlAnswer { ok: true, error: None, state: Some(state.read()) }
+                    ControlAnswer::of_state(state.read())
                 }
                 Err(mpsc::error::TrySendError::Closed(_)) => refused("it is about to end"),
             }

@@ -12,8 +12,8 @@ use crate::state::{ListenerPhase, StateFile};
 /// The name of this part in the state.
 pub(crate) const NAME: &str = "dispatcher";
 
-/// How long after the start of the gateway workers may be started: whoever starts a gateway to
-/// look at it, or in a loop, should not find the board at work.
+/// How long after the start of the gateway workers may be started: a gateway that is started
+/// briefly, or in a loop, should not start work of the board.
 const START_DELAY: Duration = Duration::from_secs(5);
 
 /// The first and the longest pause after a failure.

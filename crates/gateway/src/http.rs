@@ -6,6 +6,7 @@ mod error;
 mod health;
 mod idempotency;
 mod input;
+mod mcp;
 mod openapi;
 mod request_log;
 mod responses;
@@ -21,7 +22,6 @@ mod websocket;
 mod words;
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::address::{ApiSocket, ApiSocketError};
+use crate::questions::OpenQuestions;
 use crate::runs::Runs;
 use crate::settings::ApiServer;
 use crate::state::StateFile;
@@ -47,15 +49,16 @@ const SESSION_HEADER: &str = "x-vestal-session-id";
 
 /// What the handlers share.
 #[derive(Debug, Clone)]
-struct App {
+struct ApiState {
     turns: Turns,
     runs: Runs,
     store: GatewayStore,
     state: Arc<StateFile>,
     server: Arc<ApiServer>,
-    /// Requests that go on without their client.
+    /// Requests that continue without their client.
     tasks: TaskTracker,
     sockets: websocket::WebSockets,
+    mcp: vestal_mcp_server::HttpEndpoint,
 }
 
 /// Why an API server was not started.
@@ -64,6 +67,9 @@ pub(crate) enum HttpStartError {
     /// Its address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] io::Error),
+    /// Its socket cannot be listened on.
+    #[error(transparent)]
+    Socket(#[from] ApiSocketError),
     /// Its store cannot be used.
     #[error(transparent)]
     Store(#[from] vestal_database::Error),
@@ -75,7 +81,7 @@ pub(crate) enum HttpStartError {
 /// An API server that listens.
 #[derive(Debug)]
 pub(crate) struct HttpServer {
-    address: SocketAddr,
+    addresses: Vec<String>,
     stop: CancellationToken,
     task: JoinHandle<io::Result<()>>,
     runs: Runs,
@@ -90,16 +96,31 @@ impl HttpServer {
         server: ApiServer,
         turns: Turns,
         state: Arc<StateFile>,
+        questions: &OpenQuestions,
         home: &Path,
     ) -> Result<Self, HttpStartError> {
-        let listener = TcpListener::bind((server.host.as_str(), server.port)).await?;
-        let address = listener.local_addr()?;
+        let mut addresses = Vec::new();
+        let port = match &server.host {
+            Some(host) => {
+                let listener = TcpListener::bind((host.as_str(), server.port)).await?;
+                addresses.push(listener.local_addr()?.to_string());
+                Some(listener)
+            }
+            None => None,
+        };
+        let socket = server.socket.as_deref().map(ApiSocket::listen).transpose()?;
+        addresses.extend(socket.iter().map(|socket| format!("unix:{}", socket.path.display())));
         let store = GatewayStore::open(&store_path(home)).await?;
         idempotency::settle_lost(&store).await?;
-        let runs = Runs::start(turns.clone(), store.clone()).await?;
+        let runs = Runs::start(turns.clone(), store.clone(), questions.changes()).await?;
         let tasks = TaskTracker::new();
-        let sockets = websocket::WebSockets::new(&server, &turns)?;
-        let app = App {
+        let sockets = websocket::WebSockets::new(&server, &turns, questions.changes())?;
+        questions.set_sources(runs.clone(), sockets.server().clone());
+        let stop = CancellationToken::new();
+        // Not `stop`, which begins a drain: what runs then has time to end.
+        let ended = CancellationToken::new();
+        let mcp = mcp::endpoint(turns.runtime().agent().engine().clone(), ended);
+        let app = ApiState {
             turns,
             runs: runs.clone(),
             store: store.clone(),
@@ -107,16 +128,27 @@ impl HttpServer {
             server: Arc::new(server),
             tasks: tasks.clone(),
             sockets,
+            mcp,
         };
-        let stop = CancellationToken::new();
         let head_within = app.server.timeouts.head;
-        let serving = server::serve(listener, routes::router(app), head_within, stop.clone());
-        let task = tokio::spawn(serving);
-        Ok(Self { address, stop, task, runs, tasks, store })
+        let (router, stopping) = (routes::router(app), stop.clone());
+        let task = tokio::spawn(async move {
+            let on_port = async {
+                let Some(port) = port else { return Ok(()) };
+                server::serve(port, router.clone(), head_within, stopping.clone()).await
+            };
+            let on_socket = async {
+                let Some(socket) = socket else { return Ok(()) };
+                server::serve(socket, router.clone(), head_within, stopping.clone()).await
+            };
+            tokio::try_join!(on_port, on_socket).map(|_| ())
+        });
+        Ok(Self { addresses, stop, task, runs, tasks, store })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Returns where it listens.
+    pub(crate) fn addresses(&self) -> &[String] {
+        &self.addresses
     }
 
     pub(crate) fn runs(&self) -> &Runs {
@@ -139,7 +171,7 @@ impl HttpServer {
 
     /// Ends every connection. Answers that are complete have been sent, and what happened in runs
     /// is stored. Turns must have ended.
-    pub(crate) async fn stop(mut self, patience: Duration) {
+    pub(crate) async fn stop(mut self, grace: Duration) {
         self.stop.cancel();
         self.tasks.close();
         let unfinished = async {
@@ -149,7 +181,7 @@ impl HttpServer {
         if tokio::time::timeout(STORED_WITHIN, unfinished).await.is_err() {
             tracing::warn!("what happened last in some runs was not stored in time");
         }
-        if tokio::time::timeout(patience, &mut self.task).await.is_err() {
+        if tokio::time::timeout(grace, &mut self.task).await.is_err() {
             self.task.abort();
         }
         self.store.close().await;

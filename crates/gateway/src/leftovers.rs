@@ -95,7 +95,7 @@ fn watch_again(turns: &Turns, id: ConversationId) {
 fn spawn<F: Future<Output = ()> + Send + 'static>(turns: &Turns, work: impl FnOnce(Turns) -> F) {
     let work = Box::pin(work(turns.clone()));
     turns.spawn(async move {
-        caught("what an earlier process left is not gone on with", work).await;
+        caught("unfinished work of an earlier process is not continued", work).await;
     });
 }
 

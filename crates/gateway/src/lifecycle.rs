@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use vestal_runtime::Runtime;
 
+use crate::address::AddressHolder;
 use crate::control::ControlSocket;
 use crate::dispatch::{self, DispatcherHost};
 use crate::failpoint;
 use crate::http::{HttpServer, HttpStartError};
 use crate::leftovers;
+use crate::questions::OpenQuestions;
 use crate::schedules::ScheduleHost;
-use crate::settings::{ApiServerError, GatewaySettings};
-use crate::state::{GatewayPhase, GatewayState, ListenerPhase, StateFile};
+use crate::settings::GatewaySettings;
+use crate::start_error::GatewayError;
+use crate::state::{GatewayPhase, GatewayState, GatewayStateError, ListenerPhase, StateFile};
 use crate::turns::{Drained, Turns};
 
 /// The name of the API server in the state.
@@ -55,82 +59,6 @@ pub struct GatewayEnd {
     pub shutdown: ShutdownCause,
     /// Turns that did not end although they were interrupted.
     pub stuck: usize,
-}
-
-/// Why a gateway did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum GatewayError {
-    /// Another one serves the profile.
-    #[error("a gateway of profile {profile} runs already{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
-    AlreadyRunning {
-        /// The profile.
-        profile: String,
-        /// Its process, if known.
-        pid: Option<u32>,
-    },
-    /// The API server cannot be started with these settings.
-    #[error(transparent)]
-    ApiServer(#[from] ApiServerError),
-    /// The address of the API server cannot be listened on.
-    #[error("the API server cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// What the API server keeps cannot be used.
-    #[error(transparent)]
-    Store(vestal_database::Error),
-    /// A setting of the API server cannot be used.
-    #[error(transparent)]
-    Settings(vestal_config::ConfigError),
-    /// Files of the home cannot be used.
-    #[error("cannot use {}: {source}", path.display())]
-    Home {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-impl GatewayError {
-    /// Reports whether trying again cannot help before somebody changes something.
-    pub fn is_permanent(&self) -> bool {
-        match self {
-            Self::ApiServer(_) | Self::Settings(_) => true,
-            // An address that is taken has been tried for as long as the settings say. One that is
-            // not there yet, or no descriptors, may pass.
-            Self::Listen { source, .. } => {
-                matches!(source.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
-            }
-            // Nobody but a person moves a file of another version or program away.
-            Self::Store(error) => matches!(
-                error,
-                vestal_database::Error::Newer { .. }
-                    | vestal_database::Error::Foreign { .. }
-                    | vestal_database::Error::Damaged { .. }
-            ),
-            Self::AlreadyRunning { .. } | Self::Home { .. } => false,
-        }
-    }
-
-    /// Reports whether another process has the address.
-    fn is_taken_address(&self) -> bool {
-        matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
-    }
-
-    const fn code(&self) -> &'static str {
-        match self {
-            Self::AlreadyRunning { .. } => "already_running",
-            Self::ApiServer(error) => error.code(),
-            Self::Listen { .. } => "address_unavailable",
-            Self::Store(_) => "store_unusable",
-            Self::Settings(_) => "settings_invalid",
-            Self::Home { .. } => "home_unusable",
-        }
-    }
 }
 
 /// The right to be the gateway of a profile, and the record of being it.
@@ -172,6 +100,10 @@ impl Gateway {
             }
             Err(TryLockError::Error(source)) => return Err(failed(&path)(source)),
         }
+        // One that is damaged is replaced: it says what was, and nobody needs it to go on.
+        if let Err(error @ GatewayStateError::Newer { .. }) = crate::state::read_state(home) {
+            return Err(GatewayError::NewerState(error));
+        }
         let state =
             StateFile::begin(home, profile).map_err(failed(&crate::state::state_path(home)))?;
         failpoint::reach("start.claimed");
@@ -205,7 +137,7 @@ impl Gateway {
         let turns = Turns::new(runtime, settings.max_runs);
         let started = tokio::select! {
             started = self.start(&turns, &settings, dispatcher, sender) => started,
-            // Whoever ends it while it comes up does not wait until it has.
+            // A stop while it starts does not wait until it has started.
             why = shutdown.recv() => {
                 let why = why.unwrap_or(ShutdownCause::Unplanned);
                 self.record_end(why, &Drained::default());
@@ -236,13 +168,18 @@ impl Gateway {
         dispatcher: Option<DispatcherHost>,
         sender: mpsc::Sender<ShutdownCause>,
     ) -> Result<Serving, GatewayError> {
-        let control = ControlSocket::listen(&self.home, Arc::clone(&self.state), sender);
+        let questions = OpenQuestions::default();
+        let state = Arc::clone(&self.state);
+        let control = ControlSocket::listen(&self.home, state, questions.clone(), sender);
         let path = crate::control::control_path(&self.home);
         let control = control.map_err(|source| GatewayError::Home { path, source })?;
+        let question_count = count_questions(&questions, Arc::clone(&self.state));
         failpoint::reach("start.controlled");
         let api_server = match &settings.api_server {
             Some(server) => {
-                Some(self.start_api_server(server, turns, settings.listen_within).await?)
+                turns.runtime().agent().engine().permit_unconfined(server.backends.clone());
+                let within = settings.listen_within;
+                Some(self.start_api_server(server, turns, &questions, within).await?)
             }
             None => None,
         };
@@ -256,36 +193,54 @@ impl Gateway {
         let schedules = settings
             .schedules
             .map(|limits| ScheduleHost::start(&self.home, turns.clone(), limits, &self.state));
-        Ok(Serving { control, api_server, dispatcher, stop_dispatcher, schedules })
+        Ok(Serving {
+            control,
+            questions,
+            question_count,
+            api_server,
+            dispatcher,
+            stop_dispatcher,
+            schedules,
+        })
     }
 
-    /// Starts the API server. An address that is taken is tried again for a while: whoever has it
-    /// may be the gateway before this one, or a client's connection that is still being closed.
+    /// Starts the API server. An address that is taken is tried again for a while: its holder
+    /// may be the previous gateway, or a client's connection that is still being closed.
     async fn start_api_server(
         &self,
         server: &crate::settings::ApiServer,
         turns: &Turns,
-        patience: Duration,
+        questions: &OpenQuestions,
+        grace: Duration,
     ) -> Result<HttpServer, GatewayError> {
-        let deadline = tokio::time::Instant::now() + patience;
+        let deadline = tokio::time::Instant::now() + grace;
         let mut pause = LISTEN_PAUSES.0;
         loop {
             let state = Arc::clone(&self.state);
-            let started = HttpServer::start(server.clone(), turns.clone(), state, &self.home);
+            let started =
+                HttpServer::start(server.clone(), turns.clone(), state, questions, &self.home);
             let error = match started.await {
-                Ok(server) => {
-                    let address = server.address().to_string();
+                Ok(started) => {
+                    let address = started.addresses().join(" and ");
                     tracing::info!(address, "the API server listens");
                     self.state.listener(API_SERVER, |listener| {
                         listener.state = ListenerPhase::Connected;
                         listener.address = Some(address);
                         (listener.error_code, listener.error_message) = (None, None);
                     });
-                    return Ok(server);
+                    return Ok(started);
                 }
+                Err(HttpStartError::Socket(error)) => GatewayError::Socket(error),
                 Err(HttpStartError::Listen(source)) => {
-                    let address = format!("{}:{}", server.host, server.port);
-                    GatewayError::Listen { address, source }
+                    let address =
+                        format!("{}:{}", server.host.as_deref().unwrap_or_default(), server.port);
+                    let is_taken = source.kind() == io::ErrorKind::AddrInUse;
+                    let engine = turns.runtime().agent().engine().clone();
+                    let port = server.port;
+                    // It looks at every process, which may be many.
+                    let find = move || is_taken.then(|| AddressHolder::find(&engine, port))?;
+                    let holder = tokio::task::spawn_blocking(find).await.unwrap_or_default();
+                    GatewayError::Listen { address, source, holder }
                 }
                 Err(HttpStartError::Store(error)) => GatewayError::Store(error),
                 Err(HttpStartError::Settings(error)) => GatewayError::Settings(error),
@@ -296,7 +251,7 @@ impl Gateway {
                 return Err(error);
             }
             if pause == LISTEN_PAUSES.0 {
-                tracing::warn!(%error, patience = ?patience, "the address is tried again");
+                tracing::warn!(%error, ?grace, "the address is tried again");
                 self.state.listener(API_SERVER, |listener| {
                     listener.error_code = Some(error.code().to_owned());
                     listener.error_message = Some(format!("{error}; it is tried again"));
@@ -353,7 +308,7 @@ impl Gateway {
         &self,
         turns: &Turns,
         mut serving: Serving,
-        patience: Duration,
+        grace: Duration,
         why: ShutdownCause,
         shutdown: &mut mpsc::Receiver<ShutdownCause>,
     ) -> Drained {
@@ -372,14 +327,16 @@ impl Gateway {
         if let Some(server) = &serving.api_server {
             server.stop_accepting();
         }
-        // Whoever asks a second time does not want to wait.
+        // A second request to stop means: do not wait.
         let hurry = async {
             if shutdown.recv().await.is_none() {
                 std::future::pending::<()>().await;
             }
         };
-        let drained = turns.drain(patience, hurry).await;
+        let drained = turns.drain(grace, hurry).await;
         failpoint::reach("drain.turns-ended");
+        drop(serving.question_count);
+        serving.questions.clear();
         if let Some(server) = serving.api_server.take() {
             server.stop(FLUSH_WITHIN).await;
             self.state.listener(API_SERVER, |listener| listener.state = ListenerPhase::Stopped);
@@ -407,8 +364,8 @@ impl Gateway {
         drained
     }
 
-    /// Records the end. One that nobody planned stays `running`, so that whoever brings gateways
-    /// back after a crash or a reboot brings this one back.
+    /// Records the end. One that nobody planned stays `running`, so that what restarts
+    /// gateways after a crash or a reboot restarts this one.
     fn record_end(&self, why: ShutdownCause, drained: &Drained) {
         let reason = match why {
             ShutdownCause::Planned => "stopped by an operator",
@@ -432,6 +389,7 @@ impl Gateway {
                 ShutdownCause::Unplanned | ShutdownCause::Restart => GatewayPhase::Running,
             };
             state.active_agents = drained.stuck;
+            state.waiting_questions = 0;
             state.exit_reason = Some(format!("{reason}{interrupted}"));
         });
     }
@@ -440,10 +398,25 @@ impl Gateway {
 /// What a gateway has started.
 struct Serving {
     control: ControlSocket,
+    questions: OpenQuestions,
+    question_count: AbortOnDropHandle<()>,
     api_server: Option<HttpServer>,
     dispatcher: Option<tokio::task::JoinHandle<()>>,
     stop_dispatcher: CancellationToken,
     schedules: Option<ScheduleHost>,
+}
+
+/// Keeps the number of waiting questions in the state true, also during a drain, in which a turn may
+/// wait for an answer to end. A person waits for a question to be shown, so it is written at once.
+fn count_questions(questions: &OpenQuestions, state: Arc<StateFile>) -> AbortOnDropHandle<()> {
+    let mut changes = questions.subscribe();
+    let questions = questions.clone();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            let waiting = questions.count();
+            state.update(|state| state.waiting_questions = waiting);
+        }
+    }))
 }
 
 /// Returns when the server has ended; never if there is none.

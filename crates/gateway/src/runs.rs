@@ -1,5 +1,5 @@
-//! Runs: turns that do not depend on whoever started them. What happens in one is stored before
-//! anybody sees it, so that a reader who comes back misses nothing and sees nothing twice.
+//! Runs: turns that do not depend on the client that started them. Each event is stored before
+//! anybody sees it, so that a reader that reconnects misses nothing and sees nothing twice.
 
 mod live;
 mod recorder;
@@ -14,11 +14,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use vestal_conversations::ConversationId;
-use vestal_runtime::{AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion};
+use vestal_runtime::{
+    AnswerError, ApprovalReach, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion,
+};
 
 use crate::failpoint;
 use crate::http::ApiError;
 use crate::panics::caught;
+use crate::questions::QuestionChanges;
 use crate::store::{
     AgentRunEnd, EventWriter, GatewayStore, NewAgentRun, NewRunEvent, RunRecord, RunStatus,
     StoreResult,
@@ -46,9 +49,11 @@ struct RunsState {
     store: GatewayStore,
     writer: EventWriter,
     live: Mutex<HashMap<String, Arc<LiveRun>>>,
-    /// Runs that an earlier process left in progress. Whoever takes one out decides about it.
+    /// Runs that an earlier process left in progress. The caller that takes one out decides about it.
     left: Mutex<HashMap<String, LeftRun>>,
     tasks: TaskTracker,
+    /// Whom to tell of questions.
+    changes: QuestionChanges,
 }
 
 /// Why a run was not begun.
@@ -75,24 +80,28 @@ struct LeftRun {
 impl Runs {
     /// Takes over the store. Runs that the gateway before left in progress are in progress: they are
     /// [resumed](Self::resume), [given up](Self::give_up) or [ended](Self::end_lost).
-    pub(crate) async fn start(turns: Turns, store: GatewayStore) -> StoreResult<Self> {
+    pub(crate) async fn start(
+        turns: Turns,
+        store: GatewayStore,
+        changes: QuestionChanges,
+    ) -> StoreResult<Self> {
         let (mut live, mut left) = (HashMap::new(), HashMap::new());
         for record in store.open_runs().await? {
             let first = record.last_event.unsigned_abs() + QUESTIONS_BEYOND;
-            let (human, questions) = ask_from(first);
+            let (human, questions) = ask_from(first, changes.clone());
             let run = Arc::new(LiveRun::new(&record, human));
             live.insert(record.id.clone(), Arc::clone(&run));
             left.insert(record.id.clone(), LeftRun { record, live: run, questions });
         }
         let writer = EventWriter::start(store.clone());
         let (live, left, tasks) = (Mutex::new(live), Mutex::new(left), TaskTracker::new());
-        let runs = Self(Arc::new(RunsState { turns, store, writer, live, left, tasks }));
+        let runs = Self(Arc::new(RunsState { turns, store, writer, live, left, tasks, changes }));
         tokio::spawn(prune(Arc::downgrade(&runs.0)));
         Ok(runs)
     }
 
-    /// Begins a run. It goes on whoever reads its events, and ends with its turn. Whoever stops
-    /// waiting for its beginning does not keep it from beginning. `claim` is the `Idempotency-Key`
+    /// Begins a run. It continues without readers of its events, and ends with its turn. A caller
+    /// that stops waiting for its beginning does not prevent it. `claim` is the `Idempotency-Key`
     /// that it was asked for with.
     pub(crate) async fn begin(
         &self,
@@ -106,7 +115,7 @@ impl Runs {
             let (record, recording) = match runs.prepare(request, model, claim).await {
                 Ok(begun) => begun,
                 Err(refused) => {
-                    // If nobody waits for it, nobody is to be told.
+                    // If nobody waits for it, nobody is notified.
                     begun_sender.send(Err(refused)).ok();
                     return;
                 }
@@ -129,7 +138,7 @@ impl Runs {
         claim: Option<i64>,
     ) -> Result<(RunRecord, impl Future<Output = ()> + Send + use<>), RunRefused> {
         let id = new_id("run").map_err(RunRefused::Id)?;
-        let (human, questions) = ask_from(1);
+        let (human, questions) = ask_from(1, self.0.changes.clone());
         let request = TurnRequest { human: Arc::clone(&human) as _, ..request };
         let owner = TurnOwner::Run { id: id.clone() };
         let prepared = self.0.turns.prepare(owner, request).await?;
@@ -146,7 +155,7 @@ impl Runs {
         Ok((record, recorder.record(turn, questions, vec![started])))
     }
 
-    /// Goes on with a run that an earlier process left, under the same id. Returns the conversation
+    /// Continues a run that an earlier process left, under the same id. Returns the conversation
     /// if there is no such run any more.
     pub(crate) fn resume(
         &self,
@@ -197,7 +206,7 @@ impl Runs {
         self.live().remove(&record.id);
     }
 
-    /// Returns the events that a resumed run goes on with: questions that nobody answers any more are
+    /// Returns the events with which a resumed run continues: questions that nobody answers any more are
     /// closed, and then it says that it was resumed.
     async fn first_of_resumed(&self, record: &RunRecord, reason: &str) -> Vec<NewRunEvent> {
         let open = self.0.store.open_questions(record.key).await.unwrap_or_else(|error| {
@@ -243,7 +252,7 @@ impl Runs {
         error: Option<ApiError>,
     ) {
         let output = self.0.store.output_so_far(record.key).await.unwrap_or_else(|error| {
-            tracing::warn!(run = record.id, %error, "what it said so far is not known");
+            tracing::warn!(run = record.id, %error, "its messages so far are unknown");
             None
         });
         let error = error.map(|error| error.body()["error"].clone());
@@ -289,6 +298,16 @@ impl Runs {
         live.is_some()
     }
 
+    /// Returns the questions of all runs in progress, each with its run and conversation.
+    pub(crate) fn waiting_questions(&self) -> Vec<(String, String, RemoteQuestion)> {
+        let live: Vec<_> = self.live().iter().map(|(id, run)| (id.clone(), run.clone())).collect();
+        let of_run = |(id, run): (String, Arc<LiveRun>)| {
+            let open = run.human.open_questions().into_iter();
+            open.map(move |question| (id.clone(), run.session.clone(), question))
+        };
+        live.into_iter().flat_map(of_run).collect()
+    }
+
     /// Answers a question of a run in progress.
     pub(crate) fn answer(
         &self,
@@ -309,7 +328,7 @@ impl Runs {
     pub(crate) async fn finish(&self) {
         self.0.tasks.close();
         self.0.tasks.wait().await;
-        // Whoever still reads one comes back to the next gateway.
+        // A remaining reader reconnects to the next gateway.
         for live in self.live().values() {
             live.close();
         }
@@ -340,11 +359,15 @@ impl Runs {
 }
 
 /// Returns somebody who can be asked, and what becomes of the questions.
-fn ask_from(first: u64) -> (Arc<RemoteHuman>, UnboundedReceiver<QuestionEvent>) {
+fn ask_from(
+    first: u64,
+    changes: QuestionChanges,
+) -> (Arc<RemoteHuman>, UnboundedReceiver<QuestionEvent>) {
     let (asked, questions) = unbounded_channel();
-    let human = RemoteHuman::numbered_from(first, move |event| {
+    let human = RemoteHuman::numbered_from(first, ApprovalReach::Conversation, move |event| {
         // A run that has ended asks nobody.
         asked.send(event).ok();
+        changes.announce();
     });
     (human, questions)
 }

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::EventSink;
 use vestal_api::SchedulesRunner;
 use vestal_schedules::{
-    Clock, DeliveryError, Error, Executor, RunJob, RunOutcome, RunReport, Schedule, ScheduleRun,
-    ScheduleStore, Scheduler, SchedulerLimits, store_path,
+    DeliveryError, Error, Executor, RunJob, RunOutcome, RunReport, Schedule, ScheduleClock,
+    ScheduleRun, ScheduleStore, Scheduler, SchedulerLimits, store_path,
 };
 
 use crate::control::{StatusAnswer, ask_status};
@@ -39,18 +39,18 @@ const UNLIMITED: Duration = Duration::from_hours(24 * 365);
 /// The schedules of a gateway.
 #[derive(Debug)]
 pub(crate) struct ScheduleHost {
-    stop: Stop,
+    stop: SchedulesStop,
     task: JoinHandle<()>,
 }
 
 /// Stops schedules at once: when it has returned, no further moment is claimed.
 #[derive(Debug, Clone, Default)]
-struct Stop {
+struct SchedulesStop {
     asked: CancellationToken,
     scheduler: Arc<OnceLock<Scheduler>>,
 }
 
-impl Stop {
+impl SchedulesStop {
     fn ask(&self) {
         self.asked.cancel();
         if let Some(scheduler) = self.scheduler.get() {
@@ -61,7 +61,7 @@ impl Stop {
     /// Stops this scheduler, too, when that is asked for, or if it was.
     fn add_scheduler(&self, scheduler: &Scheduler) {
         let scheduler = self.scheduler.get_or_init(|| scheduler.clone());
-        // After that: whoever asks now finds it.
+        // After that: callers from now on find it.
         if self.asked.is_cancelled() {
             scheduler.stop();
         }
@@ -77,7 +77,7 @@ impl ScheduleHost {
         state: &Arc<StateFile>,
     ) -> Self {
         state.listener(NAME, |listener| listener.state = ListenerPhase::Connecting);
-        let stop = Stop::default();
+        let stop = SchedulesStop::default();
         let serving = serve(store_path(home), turns, limits, Arc::clone(state), stop.clone());
         Self { stop, task: tokio::spawn(serving) }
     }
@@ -102,7 +102,7 @@ async fn serve(
     turns: Turns,
     limits: SchedulerLimits,
     state: Arc<StateFile>,
-    stop: Stop,
+    stop: SchedulesStop,
 ) {
     let failed = |error: &Error| {
         state.listener(NAME, |listener| {
@@ -115,7 +115,7 @@ async fn serve(
     let scheduler = loop {
         let opened = async {
             let store = ScheduleStore::open(&path).await?;
-            Scheduler::new(store, Arc::clone(&executor), limits, Clock::system())
+            Scheduler::new(store, Arc::clone(&executor), limits, ScheduleClock::system())
         };
         match opened.await {
             Ok(scheduler) => break scheduler,
@@ -250,10 +250,10 @@ mod tests {
             let new = NewSchedule::new(ScheduleTiming::Instant(now), Zone::utc(), "look");
             let schedule = store.create(new, now - SignedDuration::from_secs(60)).await.unwrap();
             let limits = SchedulerLimits { max_concurrent: 1, timeout: Duration::from_mins(1) };
-            let clock = Clock::at(now);
+            let clock = ScheduleClock::at(now);
             let executor = Arc::new(Nothing);
             let scheduler = Scheduler::new(store.clone(), executor, limits, clock).unwrap();
-            let stop = Stop::default();
+            let stop = SchedulesStop::default();
             if is_asked_first {
                 stop.ask();
                 stop.add_scheduler(&scheduler);

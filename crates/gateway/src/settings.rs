@@ -63,10 +63,12 @@ pub struct GatewaySettings {
 /// An API server that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiServer {
-    /// The address or name it listens on.
-    pub host: String,
+    /// The address or name it listens on; none for a socket alone.
+    pub host: Option<String>,
     /// The port; 0 for any that is free.
     pub port: u16,
+    /// A socket it listens on.
+    pub socket: Option<PathBuf>,
     /// The name of the model that clients see.
     pub model_name: String,
     /// Origins whose pages may ask from a browser.
@@ -206,8 +208,11 @@ fn api_server(
         return Ok(Err(ApiServerError::BadOrigin { origin: (*bad).to_owned() }));
     }
     let port = settings.get(&keys::API_SERVER_PORT)?.value.get();
+    let socket = text(&keys::API_SERVER_SOCKET)?.map(|socket| settings.home().dir().join(socket));
     Ok(Ok(Some(ApiServer {
-        host: text(&keys::API_SERVER_HOST)?.unwrap_or_else(|| "127.0.0.1".to_owned()),
+        host: text(&keys::API_SERVER_HOST)?
+            .or_else(|| socket.is_none().then(|| "127.0.0.1".to_owned())),
+        socket,
         port: u16::try_from(port).unwrap_or(u16::MAX),
         model_name: text(&keys::API_SERVER_MODEL_NAME)?.unwrap_or(default_name),
         cors_origins: origins.into_iter().map(str::to_owned).collect(),
@@ -228,7 +233,7 @@ fn backends(settings: &Settings) -> Result<Vec<String>, ConfigError> {
     Ok(std::iter::once(configured).chain(listed).collect())
 }
 
-/// Every origin at once is none: whoever has the key could be any page.
+/// A wildcard is refused: with the key, any page could use the API.
 fn is_origin(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     host.is_some_and(|host| {

@@ -1,7 +1,7 @@
 //! `gateway_state.json`: what a gateway says about itself.
 //!
-//! The gateway is the only writer. What an operator wants of it is kept elsewhere, by whoever
-//! supervises it, so that neither can erase the other's word.
+//! The gateway is the only writer. What the operator wants is kept elsewhere, by the
+//! supervisor, so that neither can overwrite the other's file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -123,6 +123,9 @@ pub struct GatewayState {
     /// Turns that run.
     #[serde(default)]
     pub active_agents: usize,
+    /// Questions of its turns that wait for a person.
+    #[serde(default)]
+    pub waiting_questions: usize,
     /// Its parts, by name.
     #[serde(default)]
     pub platforms: BTreeMap<String, ListenerState>,
@@ -228,6 +231,7 @@ impl StateFile {
             exit_reason: None,
             restart_requested: false,
             active_agents: 0,
+            waiting_questions: 0,
             platforms: BTreeMap::new(),
             started_at: now,
             updated_at: now,

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sqlx::Sqlite;
 use sqlx::pool::PoolConnection;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{ConnectOptions as _, Executor as _, Sqlite, SqliteConnection, SqlitePool};
-use tokio::sync::{Mutex, MutexGuard};
-use vestal_database::{Durability, Layout, begin_write, explain, reader_options, writer_options};
+use vestal_database::{
+    Database, DatabaseOptions, Durability, Layout, WriteTransaction, writer_options,
+};
 
 pub(crate) use events::{EventWriter, NewRunEvent, RunProgress, StoredEvent};
 pub(crate) use replays::{LostClaim, Replay, ReplayClaim};
@@ -59,14 +59,7 @@ pub(crate) fn store_path(home: &Path) -> PathBuf {
 ///
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
-pub(crate) struct GatewayStore(Arc<GatewayStoreShared>);
-
-struct GatewayStoreShared {
-    path: PathBuf,
-    readers: SqlitePool,
-    /// Connected on the first write.
-    writer: Mutex<Option<SqliteConnection>>,
-}
+pub(crate) struct GatewayStore(Arc<Database>);
 
 /// Why something was not stored or read.
 pub(crate) type StoreResult<T> = Result<T, vestal_database::Error>;
@@ -74,32 +67,12 @@ pub(crate) type StoreResult<T> = Result<T, vestal_database::Error>;
 impl GatewayStore {
     /// Opens the file, creating it if needed, readable by its owner only.
     pub(crate) async fn open(path: &Path) -> StoreResult<Self> {
-        vestal_database::make(path)?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .acquire_timeout(Duration::from_mins(1))
-            .connect_lazy_with(reader_options(path));
-        let shared =
-            GatewayStoreShared { path: path.to_owned(), readers, writer: Mutex::new(None) };
-        let store = Self(Arc::new(shared));
-        let mut reader = store.reader().await?;
-        let is_current = LAYOUT.is_current(path, &mut reader).await?;
-        drop(reader);
-        if !is_current {
-            LAYOUT.upgrade(path, &writer(path)).await?;
-        }
-        Ok(store)
+        Ok(Self(Arc::new(Database::open(path, options(path)).await?)))
     }
 
     /// Closes the file for all clones, after running calls. Nothing is lost without it.
     pub(crate) async fn close(&self) {
-        self.0.readers.close().await;
-        if let Some(writer) = self.0.writer.lock().await.take()
-            && let Err(error) = sqlx::Connection::close(writer).await
-        {
+        if let Err(error) = self.0.close().await {
             tracing::debug!(%error, "the store of the API server was not closed");
         }
     }
@@ -123,61 +96,30 @@ impl GatewayStore {
     }
 
     async fn reader(&self) -> StoreResult<PoolConnection<Sqlite>> {
-        self.0.readers.acquire().await.map_err(|error| explain(&self.0.path, error))
+        self.0.reader().await
     }
 
     fn explain(&self, error: sqlx::Error) -> vestal_database::Error {
-        explain(&self.0.path, error)
+        self.0.explain(error)
     }
 
     /// Begins a write transaction.
     async fn write(&self) -> StoreResult<WriteTransaction<'_>> {
-        let path = &self.0.path;
-        let mut slot = self.0.writer.lock().await;
-        let mut connection = match slot.take() {
-            Some(connection) => connection,
-            None => writer(path).connect().await.map_err(|error| explain(path, error))?,
-        };
-        begin_write(&mut connection, path).await?;
-        Ok(WriteTransaction { slot, connection, path })
+        self.0.write().await
     }
 }
 
 impl fmt::Debug for GatewayStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayStore").field("path", &self.0.path).finish_non_exhaustive()
+        f.debug_struct("GatewayStore").field("path", &self.0.path()).finish_non_exhaustive()
     }
 }
 
-/// A transaction that holds the file's write lock. Dropped without a commit, it closes its
-/// connection, which rolls it back.
-struct WriteTransaction<'s> {
-    slot: MutexGuard<'s, Option<SqliteConnection>>,
-    connection: SqliteConnection,
-    path: &'s Path,
-}
-
-impl WriteTransaction<'_> {
-    fn on(&mut self) -> &mut SqliteConnection {
-        &mut self.connection
-    }
-
-    fn explain(&self, error: sqlx::Error) -> vestal_database::Error {
-        explain(self.path, error)
-    }
-
-    /// Commits. A later kill of the process loses nothing.
-    async fn commit(mut self) -> StoreResult<()> {
-        self.connection.execute("COMMIT").await.map_err(|error| explain(self.path, error))?;
-        *self.slot = Some(self.connection);
-        Ok(())
-    }
-}
-
-/// Returns the options of the one writer. A power cut may lose the last moments, a killed process
+/// Returns how a process opens the file. A power cut may lose the last moments, a killed process
 /// loses nothing, and no event costs a sync of the disk.
-fn writer(path: &Path) -> SqliteConnectOptions {
-    writer_options(path, Durability::Normal).pragma("journal_size_limit", WAL_BYTES)
+fn options(path: &Path) -> DatabaseOptions {
+    let writer = writer_options(path, Durability::Normal).pragma("journal_size_limit", WAL_BYTES);
+    DatabaseOptions { layout: LAYOUT, readers: READERS, writer }
 }
 
 /// Returns a time as the file has it.
@@ -190,8 +132,8 @@ fn time(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Returns a time as it is read again, without what the file does not keep: whoever saw it before
-/// sees the same afterwards.
+/// Returns a time with the precision of the file, so that it is the same before and after it was
+/// stored.
 pub(crate) fn stored_time(now: Timestamp) -> Timestamp {
     time(millis(now))
 }

@@ -107,7 +107,7 @@ async fn a_file_of_the_first_version_is_taken_over() {
     let path = store_path(dir.path());
     let first = Layout { application: LAYOUT.application, steps: &LAYOUT.steps[..1] };
     vestal_database::make(&path).unwrap();
-    first.upgrade(&path, &writer(&path)).await.unwrap();
+    first.upgrade(&path, &options(&path).writer).await.unwrap();
     let store = GatewayStore::open(&path).await.unwrap();
     let ReplayClaim::New(key) = store.claim("r", "k", b"f").await.unwrap() else { panic!() };
     store.note_claim(key, "s").await.unwrap();

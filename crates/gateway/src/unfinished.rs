@@ -1,12 +1,13 @@
 //! What a gateway has begun and not finished: turns, and background jobs that it waits for.
 //!
 //! It is stored with the conversation before the turn runs, and removed when there is nothing left
-//! to do. So whatever ends the process, the next one finds what it has to go on with, and a
+//! to do. So whatever ends the process, the next one finds what it has to continue, and a
 //! conversation that is deleted takes its record along.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use vestal_conversations::{
     ConversationId, ConversationStore, Error, MessageKind, MessageStanding, Seq, Stored,
 };
@@ -21,7 +22,7 @@ const VERSION: u32 = 1;
 /// Processes that may die over a turn. After that it is left alone: it may be what kills them.
 const MAX_DEATHS: u32 = 3;
 
-/// How long after its start a gateway goes on with a turn over which one process has died. Each
+/// How long after its start a gateway continues a turn over which one process has died. Each
 /// further death makes it ten times as long, so that everything else is served meanwhile.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -50,7 +51,7 @@ impl TurnOwner {
     }
 
     /// Returns how many messages of a person belong to the turn.
-    const fn said_in_it(&self) -> usize {
+    const fn prompts_in_turn(&self) -> usize {
         match self {
             Self::Client | Self::Run { .. } => 1,
             Self::JobNews => 0,
@@ -186,15 +187,15 @@ impl UnfinishedTurn {
     /// Finds out how far it has come by everything that is stored of the conversation from
     /// [its first message](Self::first_message) on: a long turn may have been summarised meanwhile.
     pub(crate) fn standing(&self, since: &[Stored]) -> TurnStanding {
-        let said: Vec<&Stored> = since
+        let dialogue: Vec<&Stored> = since
             .iter()
             .filter(|stored| stored.kind == MessageKind::Said)
             .filter(|stored| matches!(stored.message, Message::User(_)))
             .collect();
-        if said.iter().any(|stored| stored.standing == MessageStanding::Undone) {
+        if dialogue.iter().any(|stored| stored.standing == MessageStanding::Undone) {
             return TurnStanding::MovedOn;
         }
-        match (&self.input, said.first()) {
+        match (&self.input, dialogue.first()) {
             (Some(input), None) => return TurnStanding::NotBegun(input.clone()),
             // Somebody else may have said something before the turn did.
             (Some(input), Some(first)) if first.message != Message::User(input.clone()) => {
@@ -202,7 +203,7 @@ impl UnfinishedTurn {
             }
             _ => {}
         }
-        if said.len() > self.owner.said_in_it() || since.is_empty() {
+        if dialogue.len() > self.owner.prompts_in_turn() || since.is_empty() {
             return TurnStanding::MovedOn;
         }
         answer(since).map_or(TurnStanding::Open, TurnStanding::Answered)
@@ -228,7 +229,7 @@ fn answer(messages: &[Stored]) -> Option<String> {
     }
 }
 
-/// What a gateway has to go on with in a conversation: a turn, if there is one, and then the
+/// What a gateway has to continue in a conversation: a turn, if there is one, and then the
 /// background jobs that its model watches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Commitment {
@@ -244,8 +245,14 @@ impl Commitment {
         id: &ConversationId,
         turn: Option<&UnfinishedTurn>,
     ) -> Result<(), Error> {
+        let (name, value) = Self::entry(turn);
+        store.set_state(id, &name, Some(&value)).await
+    }
+
+    /// Returns the entry of the state that records a turn, for a conversation that is created with it.
+    pub(crate) fn entry(turn: Option<&UnfinishedTurn>) -> (String, Value) {
         let commitment = Self { version: VERSION, turn: turn.cloned() };
-        store.set_state(id, NAME, Some(&serde_json::json!(commitment))).await
+        (NAME.to_owned(), serde_json::json!(commitment))
     }
 
     /// Returns the turn that is on record in a conversation.
@@ -346,7 +353,7 @@ mod tests {
         }
     }
 
-    fn said(text: &str, finish: FinishReason) -> Message {
+    fn assistant_message(text: &str, finish: FinishReason) -> Message {
         Message::Assistant(AssistantMessage {
             text: text.to_owned(),
             finish,
@@ -370,9 +377,9 @@ mod tests {
         assert_eq!(run.standing(&messages), TurnStanding::Open);
         // A summary takes the place of what was said.
         messages[1].standing = MessageStanding::Compacted;
-        messages.push(stored(4, said("half an", FinishReason::Interrupted)));
+        messages.push(stored(4, assistant_message("half an", FinishReason::Interrupted)));
         assert_eq!(run.standing(&messages), TurnStanding::Open);
-        messages.push(stored(5, said("an answer", FinishReason::Stop)));
+        messages.push(stored(5, assistant_message("an answer", FinishReason::Stop)));
         assert_eq!(run.standing(&messages), TurnStanding::Answered("an answer".to_owned()));
         messages.push(stored(6, Message::user("and now?")));
         assert_eq!(run.standing(&messages), TurnStanding::MovedOn);
@@ -383,8 +390,10 @@ mod tests {
         let input = UserMessage { parts: vec![Part::Text { text: "mine".to_owned() }] };
         let run = turn(TurnOwner::Run { id: "r".to_owned() }, 0, false)
             .with_input(input, ToOwned::to_owned);
-        let messages =
-            [stored(2, Message::user("theirs")), stored(3, said("an answer", FinishReason::Stop))];
+        let messages = [
+            stored(2, Message::user("theirs")),
+            stored(3, assistant_message("an answer", FinishReason::Stop)),
+        ];
         assert_eq!(run.standing(&messages), TurnStanding::MovedOn);
     }
 }

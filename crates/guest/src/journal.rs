@@ -1,7 +1,7 @@
 //! The durable record of started jobs.
 //!
 //! A job's id is in the journal before its command runs. Whatever happens to the
-//! guest, a caller can then be told whether the command ran. A record is one `write`
+//! guest, a caller can then learn whether the command ran. A record is one `write`
 //! to a file opened for appending: it survives the death of the guest. A crash of
 //! the machine is recognized by the boot id.
 //!
@@ -206,7 +206,7 @@ fn create(path: &Path, records: &[JournalRecord]) -> io::Result<Journal> {
     file.set_len(0)?;
     file.write_all(&bytes)?;
     // A rename may reach the disk before the content. That does no harm if there
-    // was no journal before.
+    // was not a journal before.
     if path.exists() {
         file.sync_data()?;
     }
@@ -237,7 +237,7 @@ pub(crate) enum JournalRecord {
     /// The state of a job that ended; a later record replaces it.
     #[n(2)]
     End(#[n(0)] Box<JobInfo>),
-    /// A caller was told that this id never ran. It must not run later.
+    /// A caller learned that this id never ran. It must not run later.
     #[n(3)]
     Refused(#[n(0)] JobId),
     /// A job was forgotten, but its id was used.

@@ -145,7 +145,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let own = sockets(std::process::id()).count();
         assert!(own > 0, "this process has it");
-        // This process is no descendant of itself.
+        // This process is not a descendant of itself.
         let found = listening(&[(std::process::id(), None)]);
         assert!(found.iter().all(|found| found.shown.port != port), "{found:?}");
     }

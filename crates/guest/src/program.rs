@@ -157,6 +157,7 @@ fn machine(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramE
     match answered {
         Answered::Done => Ok(()),
         Answered::Connect(socket_dir) => bridge(&socket_dir).map_err(ProgramError::Connect),
+        Answered::Connected(socket) => carry(socket).map_err(ProgramError::Connect),
     }
 }
 
@@ -285,7 +286,11 @@ fn limit_arenas() {
 /// Copies standard input to the guest's socket and back until the guest closes
 /// the connection.
 fn bridge(socket_dir: &Path) -> io::Result<()> {
-    let socket = open_socket(socket_dir)?;
+    carry(open_socket(socket_dir)?)
+}
+
+/// Does the same with a connection that is there.
+fn carry(socket: UnixStream) -> io::Result<()> {
     let mut to_guest = socket.try_clone()?;
     // It ends with the process: reading standard input cannot be cancelled.
     std::thread::spawn(move || {
@@ -346,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_options_are_said_to_be_wrong() {
+    fn wrong_options_are_reported_as_wrong() {
         for wrong in [&[][..], &["--settings"], &["--settings-fd", "-1"], &["--what", "1"]] {
             assert!(matches!(parse(wrong), Err(ProgramError::Usage(_))), "{wrong:?}");
         }

@@ -105,7 +105,7 @@ fn without_lists_only_numbers_are_users() {
 }
 
 #[test]
-fn whoever_this_process_is_has_its_own_groups() {
+fn the_user_of_this_process_has_its_own_groups() {
     let own = resolve(None).unwrap();
     assert_eq!(own, resolve(Some("")).unwrap());
     assert_eq!(own.uid, rustix::process::geteuid().as_raw());

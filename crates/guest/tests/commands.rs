@@ -78,7 +78,7 @@ fn a_program_that_does_not_exist_is_127_as_in_a_shell() {
 }
 
 #[test]
-fn a_missing_directory_is_126_and_said() {
+fn a_missing_directory_is_126_and_reported() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let start = StartJob { workdir: Some(b"/no/such/place".to_vec().into()), ..shell("a", "true") };
@@ -160,7 +160,7 @@ fn a_signal_reaches_the_command() {
     let text = "trap 'echo got; exit 3' USR1; echo ready; while :; do sleep 0.05; done";
     let channel = client.open(&CallRequest::Start(Box::new(shell("a", text))));
     loop {
-        if let support::Said::Data(_, bytes) = client.next_on(channel) {
+        if let support::GuestMessage::Data(_, bytes) = client.next_on(channel) {
             assert_eq!(bytes, b"ready\n");
             break;
         }
@@ -242,9 +242,9 @@ fn piped_input_reaches_the_command_and_ends() {
     let mut ended = false;
     loop {
         match client.next_on(channel) {
-            support::Said::Credit(Stream::Input, more) => credit += more as usize,
-            support::Said::Data(_, data) => received.extend(data),
-            support::Said::Reply(reply) => {
+            support::GuestMessage::Credit(Stream::Input, more) => credit += more as usize,
+            support::GuestMessage::Data(_, data) => received.extend(data),
+            support::GuestMessage::Reply(reply) => {
                 assert_eq!(code(&support::job(reply)), Some(0));
                 break;
             }
@@ -288,7 +288,7 @@ fn a_terminal_is_one_and_can_be_resized() {
     let channel = client.open(&CallRequest::Start(Box::new(start)));
     let mut seen = Vec::new();
     while !seen.ends_with(b"ready\r\n") {
-        if let support::Said::Data(_, bytes) = client.next_on(channel) {
+        if let support::GuestMessage::Data(_, bytes) = client.next_on(channel) {
             seen.extend(bytes);
         }
     }
@@ -310,7 +310,7 @@ fn a_terminal_takes_input_and_its_end() {
     let channel = client.open(&CallRequest::Start(Box::new(start)));
     let mut seen = Vec::new();
     while !seen.ends_with(b"ready\r\n") {
-        if let support::Said::Data(_, bytes) = client.next_on(channel) {
+        if let support::GuestMessage::Data(_, bytes) = client.next_on(channel) {
             seen.extend(bytes);
         }
     }
@@ -328,7 +328,7 @@ fn a_terminal_that_ends_with_input_waiting_leaves_the_guest_at_rest() {
     let text = "stty raw -echo; echo ready; sleep 600 & sleep 0.3";
     let start = StartJob { pty: Some(WindowSize { rows: 24, cols: 80 }), ..shell("a", text) };
     let channel = client.open(&CallRequest::Start(Box::new(start)));
-    while !matches!(client.next_on(channel), support::Said::Data(..)) {}
+    while !matches!(client.next_on(channel), support::GuestMessage::Data(..)) {}
     client.send_data(channel, Stream::Input, &vec![b'x'; 200_000]);
     let (_, reply) = client.follow(channel);
     assert_eq!(code(&support::job(reply)), Some(0));

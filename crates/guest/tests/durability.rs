@@ -42,7 +42,7 @@ fn the_same_id_twice_runs_once_and_answers_twice() {
 }
 
 #[test]
-fn an_id_said_to_have_never_started_is_refused_for_ever() {
+fn an_id_reported_as_never_started_is_refused_for_ever() {
     let mut guest = TestGuest::start();
     let mut client = guest.client();
     let welcome = client.welcome.clone();
@@ -136,7 +136,7 @@ fn of_another_boot_or_a_stranger_nothing_is_claimed() {
 }
 
 #[test]
-fn a_forgotten_job_is_never_run_again_nor_said_to_have_never_run() {
+fn a_forgotten_job_is_never_run_again_nor_reported_as_never_run() {
     let mut guest = TestGuest::with(|settings| settings.jobs_kept = 1);
     for round in 0..2 {
         let mut client = guest.client();

@@ -8,7 +8,7 @@ mod support;
 use std::os::unix::net::UnixStream;
 
 use support::{TestGuest, id, processes_of_instance, shell};
-use vestal_testkit::{PATIENCE, wait_until};
+use vestal_testkit::{TEST_TIMEOUT, wait_until};
 use vestal_wire::{
     CallReply, CallRequest, Cause, CommandOutcome, FrameKind, Hello, HostRole, JobState, StartJob,
     Stream, Welcome, decode, encode, read_frame, write_frame,
@@ -17,7 +17,7 @@ use vestal_wire::{
 /// Talks to a guest that may die at any word. Returns how far it came.
 fn live_a_life(guest: &TestGuest) -> Option<Welcome> {
     let mut stream = UnixStream::connect(guest.socket()).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let hello = Hello::new(HostRole::User, None);
     write_frame(&mut stream, 0, FrameKind::Hello, Stream::Input, &encode(&hello).unwrap()).ok()?;
     let welcome: Welcome = decode(&read_frame(&mut stream).ok()?.1).unwrap();

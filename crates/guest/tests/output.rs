@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Said, TestGuest, code, id, job, shell};
+use support::{GuestMessage, TestGuest, code, id, job, shell};
 use vestal_testkit::wait_until;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{
@@ -98,7 +98,7 @@ fn a_follower_of_every_byte_slows_the_job_and_loses_nothing() {
     let channel = client.open(&CallRequest::Start(Box::new(shell("a", &format!("seq -w {n}")))));
     let mut received = Vec::new();
     while received.len() < WINDOW as usize {
-        if let Said::Data(_, bytes) = client.next_on(channel) {
+        if let GuestMessage::Data(_, bytes) = client.next_on(channel) {
             received.extend(bytes);
         }
     }
@@ -120,7 +120,7 @@ fn a_follower_of_every_byte_slows_the_job_and_loses_nothing() {
 }
 
 #[test]
-fn a_lossy_follower_never_slows_the_job_and_is_told_of_gaps() {
+fn a_lossy_follower_never_slows_the_job_and_gets_the_gaps_reported() {
     let guest = TestGuest::with(|settings| settings.log_bytes = 64 << 10);
     let mut client = guest.client();
     client.grants = false;
@@ -231,7 +231,7 @@ fn the_input_of_a_foreground_job_ends_with_its_caller() {
     let mut client = guest.client();
     let start = StartJob { stdin: Stdin::Piped, ..shell("a", "cat >/dev/null; exit 9") };
     let channel = client.open(&CallRequest::Start(Box::new(start)));
-    while !matches!(client.next_on(channel), Said::Event(CallEvent::Started { .. })) {}
+    while !matches!(client.next_on(channel), GuestMessage::Event(CallEvent::Started { .. })) {}
     drop(client);
     assert_eq!(code(&guest.client().wait(&id("a"))), Some(9));
 }

@@ -7,7 +7,7 @@ mod support;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener};
 
-use support::{Client, Said, TestGuest, fault, id, shell};
+use support::{Client, GuestMessage, TestGuest, fault, id, shell};
 use vestal_testkit::wait_for;
 use vestal_wire::{CallReply, CallRequest, FaultCode, FileReply, ListeningPort, Stream};
 
@@ -55,11 +55,11 @@ fn a_port_that_a_job_listens_on_is_listed_and_reached_byte_for_byte() {
     }
     let mut came = 0;
     while came < 2 * sent.len() {
-        if let Said::Data(Stream::Content, bytes) = client.next_on(channel) {
+        if let GuestMessage::Data(Stream::Content, bytes) = client.next_on(channel) {
             came += bytes.len();
         }
     }
-    // The end of what is sent is told to the port, which may still have something to say.
+    // The end of the input is passed to the port, which may still have something to say.
     client.send_end(channel, Stream::Input);
     let (output, reply) = client.follow(channel);
     assert_eq!(output.stdout, b"bye");

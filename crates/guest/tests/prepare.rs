@@ -138,7 +138,7 @@ fn a_home_is_prepared_as_the_image_has_it() {
 }
 
 #[test]
-fn what_cannot_be_prepared_is_said() {
+fn what_cannot_be_prepared_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &str); 4] = [
         (&["--user", "no-such-user"], "prepare: there is no user \"no-such-user\" in /etc/passwd"),

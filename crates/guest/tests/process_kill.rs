@@ -47,8 +47,13 @@ impl Marked {
     }
 
     fn kill(&mut self) -> (Ran, Duration) {
+        self.kill_within(Duration::ZERO)
+    }
+
+    /// Kills the job, whose processes have so long to end by themselves.
+    fn kill_within(&mut self, grace: Duration) -> (Ran, Duration) {
         let begun = Instant::now();
-        self.supervised.get().kill().unwrap();
+        self.supervised.get().kill(grace).unwrap();
         let streams = self.streams.take().unwrap();
         let ran = self.supervised.finish(streams);
         (ran, begun.elapsed())
@@ -70,6 +75,54 @@ fn a_killed_command_leaves_no_process() {
     job.wait_for(4);
     let ran = job.kill_and_check();
     assert_eq!((ran.status, ran.out().as_str()), (Some(WaitStatus::Signaled(9)), ""));
+}
+
+/// Longer than any test waits.
+const AN_AGE: Duration = Duration::from_hours(1);
+
+#[test]
+fn a_killed_command_may_end_by_itself_first_and_nothing_follows_it() {
+    let text = "(trap 'echo cleaned > log; exit 0' TERM; : > ready; while :; do sleep 0.01; done) & wait; echo no";
+    let mut job = Marked::start("polite", text);
+    job.wait_for_file("ready");
+    let (ran, _) = job.kill_within(AN_AGE);
+    assert_eq!(ran.out(), "");
+    let log = std::fs::read_to_string(job.directory.path().join("log")).unwrap();
+    assert_eq!(log, "cleaned\n");
+    assert_eq!(job.living(), [0_u32; 0]);
+}
+
+#[test]
+fn what_does_not_end_when_it_is_asked_is_killed() {
+    let text = "trap '' TERM; (setsid sleep 1000 &); : > ready; while :; do sleep 0.01; done";
+    let mut job = Marked::start("stubborn", text);
+    job.wait_for_file("ready");
+    let (ran, _) = job.kill_within(Duration::from_millis(50));
+    assert_eq!(ran.status, Some(WaitStatus::Signaled(9)));
+    assert_eq!(job.living(), [0_u32; 0]);
+}
+
+#[test]
+fn the_end_of_a_killed_command_is_told_when_nothing_of_it_is_left() {
+    let text = "(trap '' TERM; : > ready; while :; do sleep 0.01; done) & wait; sleep 1000";
+    let mut job = Marked::start("rest", text);
+    job.wait_for_file("ready");
+    job.supervised.get().kill(Duration::from_millis(50)).unwrap();
+    let ended = job.supervised.report().unwrap();
+    assert!(matches!(ended, SupervisorReport::Ended { .. }), "{ended:?}");
+    assert_eq!(job.living(), [0_u32; 0]);
+}
+
+#[test]
+fn a_second_kill_does_not_wait() {
+    let mut job =
+        Marked::start("twice", "trap ': > asked' TERM; : > ready; while :; do sleep 0.01; done");
+    job.wait_for_file("ready");
+    job.supervised.get().kill(AN_AGE).unwrap();
+    job.wait_for_file("asked");
+    let (ran, _) = job.kill_within(AN_AGE);
+    assert_eq!(ran.status, Some(WaitStatus::Signaled(9)));
+    assert_eq!(job.living(), [0_u32; 0]);
 }
 
 #[test]
@@ -149,7 +202,7 @@ fn killing_a_job_spares_everybody_else() {
 #[test]
 fn killing_nothing_is_no_error() {
     let mut supervised = Supervised::new();
-    supervised.get().kill().unwrap();
+    supervised.get().kill(Duration::ZERO).unwrap();
     supervised.get().signal(15).unwrap();
     assert_eq!(supervised.run(&shell("echo on", Path::new("/"))).out(), "on\n");
 }

@@ -1,4 +1,4 @@
-//! How a supervisor starts commands and tells of them.
+//! How a supervisor starts commands and reports them.
 
 mod supervised;
 
@@ -11,7 +11,7 @@ use supervised::{Ran, Streams, Supervised, base_env, shell, var};
 use vestal_guest::process::{
     ChildEnds, FailedStep, LaunchCommand, SupervisorReport, WaitStatus, open_pty, resize, tree,
 };
-use vestal_testkit::{PATIENCE, is_alive, wait_until};
+use vestal_testkit::{TEST_TIMEOUT, is_alive, wait_until};
 use vestal_wire::WindowSize;
 
 fn argv(arguments: &[&str], cwd: &Path) -> vestal_guest::process::Launch {
@@ -20,7 +20,7 @@ fn argv(arguments: &[&str], cwd: &Path) -> vestal_guest::process::Launch {
 }
 
 #[test]
-fn output_and_messages_stay_apart_and_the_code_is_told() {
+fn output_and_messages_stay_apart_and_the_code_is_reported() {
     let ran = Supervised::new()
         .run_with(&shell("cat; echo err >&2; pwd; exit 7", Path::new("/usr")), b"in\0put\n");
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_second_launch_at_once_is_refused_without_harm() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told_by_step_and_the_supervisor_goes_on() {
+fn what_cannot_be_started_is_reported_by_step_and_the_supervisor_goes_on() {
     let mut supervised = Supervised::new();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
@@ -166,7 +166,7 @@ fn the_start_time_told_names_the_process() {
         panic!()
     };
     assert_eq!(tree::start_time(pid), Some(pid_start));
-    supervised.get().kill().unwrap();
+    supervised.get().kill(std::time::Duration::ZERO).unwrap();
     assert_eq!(supervised.finish(streams).status, Some(WaitStatus::Signaled(9)));
     assert_eq!(tree::start_time(pid), None);
 }
@@ -185,7 +185,7 @@ fn a_signal_reaches_the_shell_and_what_it_runs_in_the_foreground() {
 }
 
 #[test]
-fn an_ended_command_is_told_at_once_and_what_it_left_is_counted_until_it_is_gone() {
+fn an_ended_command_is_reported_at_once_and_what_it_left_is_counted_until_it_is_gone() {
     let mut supervised = Supervised::new();
     let directory = tempfile::tempdir().unwrap();
     let text = "for i in 1 2 3 4; do (until [ -e go$i ]; do sleep 0.01; done) & done; exit 3";
@@ -247,7 +247,7 @@ fn a_terminal_controls_its_shell_and_tells_its_size() {
     let mut buffer = [0; 1024];
     let started = std::time::Instant::now();
     while !String::from_utf8_lossy(&seen).contains("got hello") {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < TEST_TIMEOUT);
         let count = master.read(&mut buffer).unwrap();
         seen.extend_from_slice(&buffer[..count]);
     }

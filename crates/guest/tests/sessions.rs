@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Said, TestGuest, code, fault, id, job, shell, var};
+use support::{GuestMessage, TestGuest, code, fault, id, job, shell, var};
 use vestal_wire::{
     CallEvent, CallReply, CallRequest, FaultCode, FileCall, FileOp, FileReply, FrameKind,
     JobCommand, JobInfo, OutputDelivery, SessionState, ShellText, StartJob, Stdin, Stream,
@@ -55,7 +55,7 @@ fn secrets_of_a_job_are_not_saved() {
 }
 
 #[test]
-fn the_exit_is_told_before_the_state_is_saved() {
+fn the_exit_is_reported_before_the_state_is_saved() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let channel = client.open(&CallRequest::Start(Box::new(in_session("a", "exit 4"))));
@@ -111,7 +111,7 @@ fn a_session_whose_file_was_damaged_begins_anew_and_says_so() {
     let (output, info) = client.run(in_session("b", "echo [$V]; V=2"));
     assert_eq!(output.stdout, b"[]\n");
     let expected = format!(
-        "vestal: the session's state was damaged and begins anew; the old file is {}.damaged\n",
+        "vestal: the session's state was damaged and starts empty; the old file is {}.damaged\n",
         file.display()
     );
     assert_eq!(text(&output.stderr), expected);
@@ -237,7 +237,7 @@ fn start_held(client: &mut support::Client, name: &str, text: &str) -> u32 {
         ..in_session(name, "")
     };
     let channel = client.open(&CallRequest::Start(Box::new(start)));
-    while !matches!(client.next_on(channel), Said::Event(CallEvent::Started { .. })) {}
+    while !matches!(client.next_on(channel), GuestMessage::Event(CallEvent::Started { .. })) {}
     channel
 }
 
@@ -247,7 +247,7 @@ fn release(client: &mut support::Client, channel: u32) -> JobInfo {
 }
 
 #[test]
-fn a_session_that_cannot_be_saved_is_told() {
+fn a_session_that_cannot_be_saved_is_reported() {
     let guest = TestGuest::start();
     let start = |id: &str, text: &str| StartJob { session: Some("main".into()), ..shell(id, text) };
     // Nothing can be written through a link that leads nowhere.

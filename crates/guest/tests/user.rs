@@ -137,7 +137,7 @@ fn file_operations_have_the_rights_of_the_user_and_no_others() {
     let delete = FileOp::Delete { path: bytes(&secret), recursive: false };
     assert_eq!(fault(file(&mut client, delete)).code, FaultCode::Denied);
     assert_eq!(std::fs::read(&secret).unwrap(), b"x");
-    // The guest itself goes on with its own rights.
+    // The guest itself continues with its own rights.
     assert_eq!(output_of(&mut client, "after", "echo on"), "on\n");
 }
 

@@ -16,7 +16,7 @@ pub(crate) const INDENT: &str = "    ";
 pub enum Level {
     /// Every step.
     Trace,
-    /// For whoever looks for a fault.
+    /// For debugging.
     Debug,
     /// What happened.
     Info,

@@ -14,16 +14,18 @@ pub struct LogFiles {
     path: PathBuf,
     max_bytes: u64,
     backups: u32,
+    /// A directory that is not made again.
+    within: Option<PathBuf>,
 }
 
 /// Which file it is, whatever its name is now. Holds as long as the file is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileId {
+pub(crate) struct LogFileId {
     device: u64,
     inode: u64,
 }
 
-impl FileId {
+impl LogFileId {
     pub(crate) fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
@@ -33,7 +35,15 @@ impl LogFiles {
     /// Returns the files of a log whose file is full at `max_bytes`, and of which `backups` full
     /// ones are kept, at least one.
     pub fn new(path: impl Into<PathBuf>, max_bytes: u64, backups: u32) -> Self {
-        Self { path: path.into(), max_bytes, backups: backups.max(1) }
+        Self { path: path.into(), max_bytes, backups: backups.max(1), within: None }
+    }
+
+    /// Makes no file and no directory once this directory is gone, if it is there now: whoever moved
+    /// or deleted it does not want it back with nothing but a log in it.
+    #[must_use]
+    pub fn within(mut self, dir: &Path) -> Self {
+        self.within = dir.is_dir().then(|| dir.to_owned());
+        self
     }
 
     /// Returns the file that is written.
@@ -65,6 +75,9 @@ impl LogFiles {
     pub(crate) fn open_to_append(&self) -> io::Result<File> {
         match self.try_open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.within.as_ref().is_some_and(|dir| !dir.is_dir()) {
+                    return Err(error);
+                }
                 if let Some(dir) = self.path.parent() {
                     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
                 }
@@ -111,10 +124,10 @@ impl LogFiles {
 
     /// Returns the number that a file has now; nothing if it was removed. Files only move to higher
     /// numbers, so that looking upwards does not miss one.
-    pub(crate) fn locate(&self, file: FileId) -> io::Result<Option<u32>> {
+    pub(crate) fn locate(&self, file: LogFileId) -> io::Result<Option<u32>> {
         for number in 0..=self.backups {
             match std::fs::symlink_metadata(self.numbered(number)) {
-                Ok(metadata) if FileId::of(&metadata) == file => return Ok(Some(number)),
+                Ok(metadata) if LogFileId::of(&metadata) == file => return Ok(Some(number)),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

@@ -25,8 +25,8 @@ pub type Echo = Box<dyn Fn(&str) + Send + Sync>;
 pub struct Destinations {
     /// Files, each for entries of at least a level. Nothing is opened before the first of them.
     pub files: Vec<(Level, LogFiles)>,
-    /// Gets every entry as it would stand in a file, of information and above, instead of whoever
-    /// shows reports.
+    /// Gets every entry as it would stand in a file, of information and above, instead of the
+    /// function that shows reports.
     pub echo: Option<Echo>,
     /// Applied to the text of each entry.
     pub redact: Redact,
@@ -217,7 +217,7 @@ impl Outputs {
         for (least, writer) in &self.files {
             if level >= *least {
                 let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-                // Lost entries are counted in the log. The operation goes on.
+                // Lost entries are counted in the log. The operation continues.
                 writer.write(entry.as_bytes()).ok();
             }
         }

@@ -14,7 +14,7 @@ pub use entry::{Level, LogEntry, MAX_ENTRY, NewEntry, UnknownLevel, stamp};
 pub use files::LogFiles;
 pub use layer::{Destinations, Echo, LogHandle, LogLayer, Redact, ShownReport, layer};
 pub use lines::{LineBuffer, MAX_LINE};
-pub use merge::{LogFilter, Merged, SourcedEntry};
+pub use merge::{LogFilter, MergedLogs, SourcedEntry};
 pub use read_entries::{EntryReader, LogInput, PendingEntry};
 pub use read_lines::{LogReader, NextLine};
 pub use watch::LogWatch;

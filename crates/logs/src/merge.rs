@@ -25,6 +25,9 @@ pub struct LogFilter {
     pub session: Option<String>,
     /// Not older than this. Entries without a time are.
     pub since: Option<Timestamp>,
+    /// With this in what they say, or in the name of what says it. It is in small letters; whether
+    /// theirs are does not matter.
+    pub text: Option<String>,
 }
 
 impl LogFilter {
@@ -34,6 +37,10 @@ impl LogFilter {
             && self.since.is_none_or(|since| entry.at.is_some_and(|at| at >= since))
             && self.session.as_deref().is_none_or(|wanted| {
                 entry.session.as_deref().is_some_and(|session| names(wanted, session))
+            })
+            && self.text.as_deref().is_none_or(|wanted| {
+                let says = |text: &str| text.to_lowercase().contains(wanted);
+                says(&entry.message) || entry.target.as_deref().is_some_and(says)
             })
     }
 }
@@ -59,7 +66,7 @@ pub struct SourcedEntry {
 /// An entry that stands in several logs of one owner with the same time, level, session, target and
 /// text is one entry. As often as it stands in the log that has it most often, it is returned.
 #[derive(Debug)]
-pub struct Merged {
+pub struct MergedLogs {
     heads: Vec<LogHead>,
     filter: LogFilter,
     recent: Recent,
@@ -84,7 +91,7 @@ struct LogHead {
     has_begun: bool,
 }
 
-impl Merged {
+impl MergedLogs {
     /// Returns the entries of logs that a filter wants, from the oldest on.
     pub fn new(sources: impl IntoIterator<Item = LogInput>, filter: LogFilter) -> Self {
         let heads = sources.into_iter().map(|source| LogHead::new(source, None)).collect();
@@ -191,7 +198,7 @@ impl LogHead {
             return;
         }
         for bytes in TAILS {
-            // What cannot be read is told by whoever reads it from the beginning.
+            // What cannot be read is reported by the reader that starts at the beginning.
             let near_end = EntryReader::near_end(self.reader.source().clone(), bytes);
             let Ok(Some(mut reader)) = near_end else { return };
             let mut read = VecDeque::new();
@@ -208,7 +215,7 @@ impl LogHead {
         }
     }
 
-    /// Reads on to the next entry that is wanted. A log that cannot be read is told about in its
+    /// Reads on to the next entry that is wanted. A log that cannot be read is reported in its
     /// place, and does not keep the others from being read.
     fn fill(&mut self, filter: &LogFilter, pending: PendingEntry) {
         self.has_begun = true;

@@ -42,7 +42,7 @@ fn entries_of_several_logs_are_in_the_order_of_their_times() {
     write(dir.path(), "b", &[info(2, "two"), info(5, "five"), info(3, "late"), info(7, "seven")]);
     std::fs::write(dir.path().join("c"), "no time\n").unwrap();
     let mut merged =
-        Merged::new(["a", "b", "c"].map(|name| source(dir.path(), name)), LogFilter::default());
+        MergedLogs::new(["a", "b", "c"].map(|name| source(dir.path(), name)), LogFilter::default());
     let found = messages(merged.last(100));
     assert_eq!(found, ["no time", "one", "two", "four", "five", "late", "six", "seven"]);
 }
@@ -56,7 +56,7 @@ fn a_log_that_is_added_is_read_from_then_on_and_no_log_is_added_twice() {
     };
     write(dir.path(), "a", &[info(1, "one")]);
     write(dir.path(), "b", &[info(2, "before")]);
-    let mut merged = Merged::new(sources(&["a"]), LogFilter::default());
+    let mut merged = MergedLogs::new(sources(&["a"]), LogFilter::default());
     assert_eq!(messages(merged.last(100)), ["one"]);
     assert!(merged.add(sources(&["a", "b", "c"]), at(3)));
     assert!(!merged.add(sources(&["a", "b", "c"]), at(3)));
@@ -76,7 +76,7 @@ fn the_last_entries_are_those_that_match_and_reach_into_full_files() {
     write(dir.path(), "a", &lines);
     assert!(dir.path().join("a.1").exists());
     let last = |filter: LogFilter, count| {
-        messages(Merged::new([source(dir.path(), "a")], filter).last(count))
+        messages(MergedLogs::new([source(dir.path(), "a")], filter).last(count))
     };
     let warnings = LogFilter { level: Some(Level::Warn), ..LogFilter::default() };
     // Their further lines go with them, and those of others do not.
@@ -86,6 +86,25 @@ fn the_last_entries_are_those_that_match_and_reach_into_full_files() {
     assert_eq!(last(LogFilter::default(), 0), Vec::<String>::new());
     let young = LogFilter { since: Some(at(300)), ..LogFilter::default() };
     assert_eq!(last(young, 50), ["second\nwarning\n\n  indented", "end"]);
+    // Whatever its case is, in a further line as well, and in what is full.
+    let text = |text: &str| LogFilter { text: Some(text.to_owned()), ..LogFilter::default() };
+    assert_eq!(last(text("indented"), 5), ["second\nwarning\n\n  indented"]);
+    assert_eq!(last(text("line 17"), 500).len(), 11, "17 and 170 to 179");
+    assert_eq!(last(text("nothing has this"), 5), Vec::<String>::new());
+}
+
+#[test]
+fn a_text_is_looked_for_in_what_is_said_and_in_who_says_it_whatever_its_case() {
+    let entry = LogEntry {
+        target: Some("vestal_agent::Turn".to_owned()),
+        ..LogEntry::notice(None, Level::Info, "The disk is FULL".to_owned())
+    };
+    let matches = |text: &str| {
+        let filter = LogFilter { text: Some(text.to_owned()), ..LogFilter::default() };
+        filter.matches(&entry)
+    };
+    assert!(matches("disk is full") && matches("agent::turn"));
+    assert!(!matches("empty"));
 }
 
 #[test]
@@ -120,20 +139,20 @@ fn an_entry_that_stands_in_several_logs_is_one() {
     write(dir.path(), "current", &noted);
     let names = ["current", "agent", "errors"];
     let found =
-        Merged::new(names.map(|name| source(dir.path(), name)), LogFilter::default()).last(50);
+        MergedLogs::new(names.map(|name| source(dir.path(), name)), LogFilter::default()).last(50);
     let expected = ["disk\nfull", "disk\nfull", "went on", "plain", "plain"];
     assert_eq!(messages(found), expected);
     // Those of another owner are others.
     let other = LogInput { owner: Some("work".to_owned()), ..source(dir.path(), "errors") };
     let sources = [source(dir.path(), "agent"), other];
-    assert_eq!(messages(Merged::new(sources, LogFilter::default()).last(50)).len(), 5);
+    assert_eq!(messages(MergedLogs::new(sources, LogFilter::default()).last(50)).len(), 5);
 }
 
 #[test]
 fn what_comes_is_seen_once_and_whole_across_rotation() {
     let dir = tempfile::tempdir().unwrap();
     let mut merged =
-        Merged::new(["a", "b"].map(|name| source(dir.path(), name)), LogFilter::default());
+        MergedLogs::new(["a", "b"].map(|name| source(dir.path(), name)), LogFilter::default());
     write(dir.path(), "a", &[line(0, Level::Info, None, "before")]);
     assert_eq!(messages(merged.last(1)), ["before"]);
     let (mut seen, mut written) = (Vec::new(), Vec::new());
@@ -161,12 +180,12 @@ fn what_comes_is_seen_once_and_whole_across_rotation() {
 }
 
 #[test]
-fn a_log_that_cannot_be_read_is_told_and_keeps_no_other_from_being_read() {
+fn a_log_that_cannot_be_read_is_reported_and_keeps_no_other_from_being_read() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("a")).unwrap();
     write(dir.path(), "b", &[line(1, Level::Info, None, "one")]);
     let errors = LogFilter { level: Some(Level::Info), ..LogFilter::default() };
-    let mut merged = Merged::new(["a", "b"].map(|name| source(dir.path(), name)), errors);
+    let mut merged = MergedLogs::new(["a", "b"].map(|name| source(dir.path(), name)), errors);
     let found = messages(merged.last(10));
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("/a cannot be read: "), "{found:?}");
@@ -191,7 +210,7 @@ fn what_was_printed_beside_a_warning_is_no_warning() {
     write(dir.path(), "a", &lines);
     let last = |level| {
         let filter = LogFilter { level: Some(level), ..LogFilter::default() };
-        Merged::new([source(dir.path(), "a")], filter).last(50)
+        MergedLogs::new([source(dir.path(), "a")], filter).last(50)
     };
     assert_eq!(messages(last(Level::Warn)), ["careful\nof this", "failed"]);
     let all = last(Level::Info);
@@ -224,11 +243,12 @@ fn of_a_long_log_only_the_end_is_read_and_it_says_the_same() {
     for (level, count) in [(None, 1), (None, 50), (None, 5000), (Some(Level::Error), 5)] {
         let filter = LogFilter { level, ..LogFilter::default() };
         // All of them are wanted, so all is read.
-        let mut whole = messages(Merged::new(["a", "b"].map(of), filter.clone()).last(usize::MAX));
+        let mut whole =
+            messages(MergedLogs::new(["a", "b"].map(of), filter.clone()).last(usize::MAX));
         whole.drain(..whole.len() - count);
-        let mut merged = Merged::new(["a", "b"].map(of), filter);
+        let mut merged = MergedLogs::new(["a", "b"].map(of), filter);
         assert_eq!(messages(merged.last(count)), whole, "{level:?} {count}");
-        assert_eq!(merged.look(), [], "nothing is told twice");
+        assert_eq!(merged.look(), [], "nothing is reported twice");
     }
     // Where it is as long as it is, a start is never within an entry.
     for bytes in [1, 40, 1000, 256 << 10] {

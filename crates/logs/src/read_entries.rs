@@ -33,7 +33,7 @@ impl LogInput {
     }
 }
 
-/// What happens to the last entry of a log, which may go on.
+/// What happens to the last entry of a log, which may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingEntry {
     /// It is taken as it is.
@@ -57,7 +57,7 @@ pub struct EntryReader {
     skips_older: bool,
     /// Whether a line was read since this look began.
     was_added_to: bool,
-    /// Whether it began within the log, and no entry has begun since.
+    /// Whether it began within the log, and no entry has started since.
     is_within: bool,
 }
 

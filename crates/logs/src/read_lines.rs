@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 
-use crate::files::{FileId, LogFiles};
+use crate::files::{LogFileId, LogFiles};
 use crate::lines::MAX_LINE;
 
 /// The longest line that is passed on whole: one of a child, with the times in front of it.
@@ -28,7 +28,7 @@ pub struct LogReader {
 #[derive(Debug)]
 struct OpenFile {
     file: File,
-    id: FileId,
+    id: LogFileId,
     offset: u64,
     /// Whether nothing more is written to it: it was moved aside.
     is_full: bool,
@@ -45,7 +45,7 @@ pub enum NextLine<'a> {
     End,
 }
 
-enum Step {
+enum LineStep {
     Line(Range<usize>),
     Gap,
     End,
@@ -87,21 +87,21 @@ impl LogReader {
     /// Returns the next line. After the end there may be more later.
     pub fn next_line(&mut self) -> io::Result<NextLine<'_>> {
         Ok(match self.step()? {
-            Step::Line(range) => NextLine::Line(&self.buffer[range]),
-            Step::Gap => NextLine::Gap,
-            Step::End => NextLine::End,
+            LineStep::Line(range) => NextLine::Line(&self.buffer[range]),
+            LineStep::Gap => NextLine::Gap,
+            LineStep::End => NextLine::End,
         })
     }
 
-    fn step(&mut self) -> io::Result<Step> {
+    fn step(&mut self) -> io::Result<LineStep> {
         loop {
             if let Some(range) = self.buffered_line() {
-                return Ok(Step::Line(range));
+                return Ok(LineStep::Line(range));
             }
             let Some(open) = &mut self.open else {
                 match self.files.open_below(self.files.backups() + 1)? {
                     Some(file) => self.open = Some(OpenFile::new(file)?),
-                    None => return Ok(Step::End),
+                    None => return Ok(LineStep::End),
                 }
                 continue;
             };
@@ -120,21 +120,21 @@ impl LogReader {
                 }
                 if open.is_cut()? {
                     self.clear();
-                    return Ok(Step::Gap);
+                    return Ok(LineStep::Gap);
                 }
-                return Ok(Step::End);
+                return Ok(LineStep::End);
             }
             if !self.buffer.is_empty() {
                 // A line that a crash has cut off.
                 (self.start, self.searched) = (self.buffer.len(), self.buffer.len());
-                return Ok(Step::Line(0..self.buffer.len()));
+                return Ok(LineStep::Line(0..self.buffer.len()));
             }
             let id = open.id;
             let Some(number) = self.files.locate(id)? else {
                 self.open = None;
-                return Ok(Step::Gap);
+                return Ok(LineStep::Gap);
             };
-            let Some(file) = self.files.open_below(number)? else { return Ok(Step::End) };
+            let Some(file) = self.files.open_below(number)? else { return Ok(LineStep::End) };
             // If the file was moved meanwhile, so was the one after it.
             if self.files.locate(id)? == Some(number) {
                 self.open = Some(OpenFile::new(file)?);
@@ -172,7 +172,7 @@ impl LogReader {
 
 impl OpenFile {
     fn new(file: File) -> io::Result<Self> {
-        let id = FileId::of(&file.metadata()?);
+        let id = LogFileId::of(&file.metadata()?);
         Ok(Self { file, id, offset: 0, is_full: false })
     }
 

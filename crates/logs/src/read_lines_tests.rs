@@ -39,7 +39,7 @@ fn a_reader_follows_across_any_number_of_rotations() {
 }
 
 #[test]
-fn what_was_removed_before_it_was_read_is_told() {
+fn what_was_removed_before_it_was_read_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let files = LogFiles::new(dir.path().join("log"), 16, 2);
     let mut log = LogWriter::new(files.clone());

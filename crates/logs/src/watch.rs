@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::files::LogFiles;
 
-/// Tells when logs may have more than before: they were written, rotated, made or emptied.
+/// Reports when logs may have more than before: they were written, rotated, made or emptied.
 ///
 /// The descriptor is readable then. It is never too late: what happens after [`LogWatch::new`] or
 /// [`LogWatch::take`] makes it readable again.
@@ -51,7 +51,7 @@ impl LogWatch {
     pub fn take(&mut self) -> io::Result<()> {
         // A directory may have been made, or another one has its name now.
         while !self.watch()? {}
-        // After that: a watch that is given up tells of its own end.
+        // After that: a watch that is given up reports its own end.
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.fd, &mut buffer);
         loop {

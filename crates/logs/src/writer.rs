@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::time::{Duration, Instant};
 
 use crate::entry::{Level, NewEntry};
-use crate::files::{FileId, LogFiles};
+use crate::files::{LogFileId, LogFiles};
 
 /// How long an entry waits for another process that writes. A write takes microseconds, also on a
 /// busy machine; a process that was stopped during one must not stop all others.
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Writes one log beside other processes.
 ///
 /// An entry is written under a lock on the file itself, after a check that the file still has its
-/// name. So a file that was moved aside gets no further line, and whoever has the lock may move it.
+/// name. So a file that was moved aside gets no further line, and the lock's holder may move it.
 /// The kernel frees the lock of a process that dies.
 #[derive(Debug)]
 pub struct LogWriter {
@@ -29,13 +29,13 @@ pub struct LogWriter {
     open: Option<OpenLog>,
     /// Entries that could not be written since the last one that could, and why.
     lost: Option<(u64, String)>,
-    impatient_until: Option<Instant>,
+    no_wait_until: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct OpenLog {
     file: File,
-    id: FileId,
+    id: LogFileId,
     /// Where the last entry of this process ended: up to there the file is known to be whole.
     end: u64,
 }
@@ -50,7 +50,7 @@ enum WriteAttempt {
 impl LogWriter {
     /// Returns a writer of a log. Neither the file nor its directory has to exist.
     pub fn new(files: LogFiles) -> Self {
-        Self { files, open: None, lost: None, impatient_until: None }
+        Self { files, open: None, lost: None, no_wait_until: None }
     }
 
     /// Returns the files of the log.
@@ -115,7 +115,7 @@ impl LogWriter {
         for attempt in 0_u32.. {
             match file.try_lock() {
                 Ok(()) => {
-                    self.impatient_until = None;
+                    self.no_wait_until = None;
                     return true;
                 }
                 Err(TryLockError::WouldBlock) => {}
@@ -123,10 +123,10 @@ impl LogWriter {
             }
             let now = Instant::now();
             let since = *began.get_or_insert(now);
-            let is_impatient = self.impatient_until.is_some_and(|until| now < until);
-            if is_impatient || now.duration_since(since) > LOCK_TIMEOUT {
-                if !is_impatient {
-                    self.impatient_until = Some(now + NO_WAIT_FOR);
+            let skips_wait = self.no_wait_until.is_some_and(|until| now < until);
+            if skips_wait || now.duration_since(since) > LOCK_TIMEOUT {
+                if !skips_wait {
+                    self.no_wait_until = Some(now + NO_WAIT_FOR);
                 }
                 return false;
             }
@@ -143,7 +143,7 @@ impl LogWriter {
 impl OpenLog {
     fn new(files: &LogFiles) -> io::Result<Self> {
         let file = files.open_to_append()?;
-        let id = FileId::of(&file.metadata()?);
+        let id = LogFileId::of(&file.metadata()?);
         Ok(Self { file, id, end: 0 })
     }
 
@@ -157,7 +157,7 @@ impl OpenLog {
         is_locked: bool,
     ) -> io::Result<WriteAttempt> {
         let size = match std::fs::symlink_metadata(files.path()) {
-            Ok(metadata) if FileId::of(&metadata) == self.id => metadata.len(),
+            Ok(metadata) if LogFileId::of(&metadata) == self.id => metadata.len(),
             Ok(_) => return Ok(WriteAttempt::Again),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(WriteAttempt::Again);
@@ -167,7 +167,7 @@ impl OpenLog {
         if is_locked
             && size > 0
             && size + entry.len() as u64 > files.max_bytes()
-            // A log that cannot be rotated goes on in the same file.
+            // A log that cannot be rotated continues in the same file.
             && files.rotate().is_ok()
         {
             return Ok(WriteAttempt::Again);

@@ -88,6 +88,25 @@ fn a_line_that_a_crash_cut_off_is_ended_before_the_next() {
 }
 
 #[test]
+fn a_home_that_was_moved_is_not_made_again_for_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let files = log(&home, 1000, 3);
+    // One that is not there yet is made with the first entry.
+    LogWriter::new(files.clone().within(&home)).write(&entry("one")).unwrap();
+    let files = files.within(&home);
+    let mut open = LogWriter::new(files.clone());
+    open.write(&entry("two")).unwrap();
+    std::fs::rename(&home, dir.path().join("moved")).unwrap();
+    open.write(&entry("three")).unwrap_err();
+    LogWriter::new(files.clone()).write(&entry("four")).unwrap_err();
+    assert!(!home.exists());
+    std::fs::rename(dir.path().join("moved"), &home).unwrap();
+    open.write(&entry("five")).unwrap();
+    assert_eq!(lines(&files).last().map(String::as_str), Some("five"));
+}
+
+#[test]
 fn a_log_that_is_taken_away_begins_anew() {
     let dir = tempfile::tempdir().unwrap();
     let files = log(dir.path(), 1000, 3);

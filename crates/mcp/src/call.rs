@@ -28,7 +28,7 @@ const MOST_TIMES: u32 = 12;
 /// Characters of what a server says about its progress.
 const WORDS: usize = 300;
 
-/// Calls a tool. Errors are worded so that a model can go on with them.
+/// Calls a tool. Errors are worded so that a model can continue with them.
 pub(crate) async fn call(
     server: &ConnectedServer,
     tool: &str,
@@ -63,7 +63,7 @@ struct Calling {
     id: RequestId,
     token: ProgressToken,
     response: tokio::sync::oneshot::Receiver<Result<ServerResult, ServiceError>>,
-    /// Whether nobody need be told any more that the answer is not waited for.
+    /// Whether nobody needs to be notified any more that the answer is not waited for.
     is_settled: bool,
     progress: mpsc::Receiver<ProgressNotificationParam>,
 }
@@ -187,7 +187,7 @@ fn not_begun() -> ToolOutput {
 }
 
 fn interrupted() -> ToolOutput {
-    ToolOutput::error("interrupted by the user; the server was told to stop")
+    ToolOutput::error("interrupted by the user; the server was asked to stop")
 }
 
 fn closed(name: &str) -> ToolOutput {
@@ -197,7 +197,7 @@ fn closed(name: &str) -> ToolOutput {
 fn late(server: &ConnectedServer) -> ToolOutput {
     let (name, within) = (&server.plan.name, server.plan.timeout.as_secs());
     ToolOutput::error(format!(
-        "the MCP server {name} did not answer within {within} s and was told to stop; what the call \
+        "the MCP server {name} did not answer within {within} s and was asked to stop; what the call \
          has done until then is not known (mcp_servers.{name}.timeout sets the time)"
     ))
 }
@@ -248,7 +248,7 @@ const MOST_VALUES: usize = 1000;
 pub(crate) fn output(result: CallToolResult) -> ToolOutput {
     let mut parts: Vec<String> = result.content.iter().map(words).collect();
     if let Some(structured) = &result.structured_content
-        && !says_the_same(&result.content, structured)
+        && !is_same_content(&result.content, structured)
     {
         parts.push(structured.to_string());
     }
@@ -267,7 +267,7 @@ pub(crate) fn output(result: CallToolResult) -> ToolOutput {
 fn picture(block: ContentBlock) -> Option<Image> {
     let ContentBlock::Image(image) = block else { return None };
     let media_type = PICTURES.iter().find(|known| image.mime_type.eq_ignore_ascii_case(known))?;
-    // What is no base64 would have the provider refuse the whole conversation.
+    // What is not base64 would have the provider refuse the whole conversation.
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
     let is_fine = (1..=LARGEST_PICTURE).contains(&image.data.len())
         && image.data.len().is_multiple_of(4)
@@ -281,7 +281,7 @@ fn picture(block: ContentBlock) -> Option<Image> {
 
 /// Servers repeat what is structured as text for clients that know only text: as
 /// JSON, item by item, or in words. Then each value stands in the text.
-fn says_the_same(content: &[ContentBlock], structured: &Value) -> bool {
+fn is_same_content(content: &[ContentBlock], structured: &Value) -> bool {
     let texts = content.iter().filter_map(|block| match block {
         ContentBlock::Text(text) => Some(text.text.as_str()),
         _ => None,
@@ -340,7 +340,7 @@ fn words(block: &ContentBlock) -> String {
         }
         ContentBlock::Audio(audio) => {
             format!(
-                "[audio: {}, which cannot be heard here]",
+                "[audio: {}, which cannot be played here]",
                 size_of(&audio.mime_type, &audio.data)
             )
         }

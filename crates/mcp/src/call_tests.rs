@@ -20,7 +20,7 @@ fn text_is_joined_and_everything_else_described() {
     assert_eq!(
         result.content,
         "one\ntwo\nthree\n[image: image/png, 4 bytes]\n\
-         [audio: audio/wav, 3 bytes, which cannot be heard here]\n[resource file:///a]\ninside\n\
+         [audio: audio/wav, 3 bytes, which cannot be played here]\n[resource file:///a]\ninside\n\
          [resource file:///b: image/gif, 3 bytes]\n[resource c at file:///c: afile]"
     );
     assert!(!result.is_error);
@@ -45,7 +45,7 @@ fn a_picture_that_no_provider_takes_is_only_described() {
 }
 
 #[test]
-fn structured_content_is_said_once() {
+fn structured_content_is_reported_once() {
     let both = json!({
         "content": [{"type": "text", "text": "{\"b\": 2, \"a\": 1}"}],
         "structuredContent": {"a": 1, "b": 2},
@@ -84,7 +84,7 @@ fn structured_content_is_said_once() {
 }
 
 #[test]
-fn a_failure_is_one_and_nothing_is_said_in_words() {
+fn a_failure_without_words_is_still_a_failure() {
     let failed =
         read(json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}));
     assert_eq!((failed.content.as_str(), failed.is_error), ("no such city", true));

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 
-use crate::lines::{self, Oddities, WatchedLines};
+use crate::lines::{self, OutputProblems, WatchedLines};
 use crate::plan::{ServerPlan, ServerTarget, find_program, path_of};
 use crate::process::{self, ServerProcess, ServerProgram};
 use crate::server::ServerError;
@@ -43,15 +43,15 @@ const WORDS: usize = 300;
 pub(crate) struct Live {
     pub(crate) running: RunningService<RoleClient, NotificationHandler>,
     pub(crate) listener: NotificationHandler,
-    pub(crate) remains: Remains,
+    pub(crate) remains: ConnectionExtras,
 }
 
 /// What there is besides the connection itself.
 #[derive(Debug, Default)]
-pub(crate) struct Remains {
+pub(crate) struct ConnectionExtras {
     process: Option<ServerProcess>,
     stderr: Option<JoinHandle<()>>,
-    oddities: Oddities,
+    oddities: OutputProblems,
     tail: StderrTail,
     redactor: Redactor,
 }
@@ -67,7 +67,7 @@ pub(crate) async fn connect(
     reached.map_err(|trouble| trouble.masked(log.redactor()))
 }
 
-/// Ends a connection. A server with an address is told that its session is over.
+/// Ends a connection. A server with an address gets the end of its session.
 pub(crate) async fn leave(mut running: RunningService<RoleClient, NotificationHandler>) {
     // It ends by itself if that takes longer, as long as we live.
     drop(running.close_with_timeout(DISCONNECT_TIMEOUT).await);
@@ -110,7 +110,8 @@ async fn attempt(
     cancel: &CancellationToken,
 ) -> Result<Live, ConnectFailure> {
     let listener = NotificationHandler::default();
-    let mut remains = Remains { redactor: log.redactor().clone(), ..Remains::default() };
+    let mut remains =
+        ConnectionExtras { redactor: log.redactor().clone(), ..ConnectionExtras::default() };
     let within = plan.connect_timeout;
     let opened = match target {
         ServerTarget::Program { .. } => {
@@ -137,7 +138,7 @@ async fn attempt(
         Ok(Ok(running)) => return Ok(Live { running, listener, remains }),
         Ok(Err(error)) => error,
         Err(_) => {
-            let hint = remains.last_words().await;
+            let hint = remains.end_details().await;
             remains.end().await;
             return Err(ServerError::Late { within, hint }.into());
         }
@@ -158,7 +159,7 @@ type ProgramTransport = AsyncRwTransport<
     tokio::process::ChildStdin,
 >;
 
-impl Remains {
+impl ConnectionExtras {
     /// Starts a program and returns what speaks to it.
     fn start(
         &mut self,
@@ -191,7 +192,7 @@ impl Remains {
     }
 
     /// Waits until the program is gone and what it said last has arrived. That
-    /// its output has ended is no sign of it: something it started may hold it.
+    /// its output has ended is not a sign of it: something it started may hold it.
     pub(crate) async fn gone(&mut self) {
         match &mut self.process {
             Some(process) => process.gone().await,
@@ -201,7 +202,7 @@ impl Remains {
     }
 
     /// Returns what is known about an end, in words that follow others.
-    pub(crate) async fn last_words(&mut self) -> String {
+    pub(crate) async fn end_details(&mut self) -> String {
         let mut words = Vec::new();
         if let Some(process) = &mut self.process
             && let Some(status) = process.ended(EXIT_GRACE).await
@@ -226,7 +227,7 @@ impl Remains {
         error: &ClientInitializeError,
     ) -> ServerError {
         let ServerTarget::Address { url, .. } = target else {
-            let known = self.last_words().await;
+            let known = self.end_details().await;
             let gone = matches!(
                 error,
                 ClientInitializeError::ConnectionClosed(_)

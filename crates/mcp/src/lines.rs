@@ -12,15 +12,15 @@ use crate::tool::one_line;
 /// Longest message that is taken.
 pub(crate) const LONGEST: usize = 16 << 20;
 
-/// Bytes of a line that is no message which are remembered.
+/// Bytes of a line that is not a message which are remembered.
 const REMEMBERED: usize = 300;
 
-/// Characters of it that are told.
+/// Characters of it that are reported.
 const CHARACTERS: usize = 120;
 
 /// What was wrong with a server's output, for who wonders why it does not answer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Oddities(Arc<Mutex<SeenOutput>>);
+pub(crate) struct OutputProblems(Arc<Mutex<SeenOutput>>);
 
 #[derive(Debug, Default)]
 struct SeenOutput {
@@ -28,7 +28,7 @@ struct SeenOutput {
     too_long: bool,
 }
 
-impl Oddities {
+impl OutputProblems {
     /// Returns what was odd, in words that follow others.
     pub(crate) fn in_words(&self, redactor: &Redactor) -> Option<String> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,20 +46,20 @@ impl Oddities {
     }
 }
 
-/// Passes a server's output on. A line that is too long ends it: whoever waits
-/// for the message in it would wait for ever if it were passed over.
+/// Passes a server's output on. A line that is too long ends it: the call that
+/// waits for the message in it would wait for ever if it were skipped.
 pub(crate) struct WatchedLines<R> {
     inner: R,
-    oddities: Oddities,
+    oddities: OutputProblems,
     length: usize,
-    /// The beginning of a line that is no message.
+    /// The beginning of a line that is not a message.
     chatter: Vec<u8>,
     is_chatter: bool,
     ended: bool,
 }
 
 impl<R> WatchedLines<R> {
-    pub(crate) fn new(inner: R, oddities: Oddities) -> Self {
+    pub(crate) fn new(inner: R, oddities: OutputProblems) -> Self {
         let (length, chatter, is_chatter, ended) = (0, Vec::new(), false, false);
         Self { inner, oddities, length, chatter, is_chatter, ended }
     }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     async fn read(input: &[u8]) -> (Vec<u8>, Option<String>) {
-        let oddities = Oddities::default();
+        let oddities = OutputProblems::default();
         let mut watched = WatchedLines::new(input, oddities.clone());
         let mut out = Vec::new();
         watched.read_to_end(&mut out).await.unwrap();

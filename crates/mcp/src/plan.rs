@@ -1,4 +1,4 @@
-//! What the settings say about a server, ready to be done.
+//! The settings for a server, ready to be done.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -94,8 +94,8 @@ fn target(
         }
         McpConnection::Address { transport: McpTransport::Sse, .. } => {
             Err(ServerError::Settings(format!(
-                "mcp_servers.{name}.transport is sse, the older way to speak over HTTP, which is not \
-                 spoken here; most servers also have an address for transport: http, often ending in /mcp"
+                "mcp_servers.{name}.transport is sse, the older HTTP transport, which is not \
+                 supported; most servers also have an address for transport: http, often ending in /mcp"
             )))
         }
         McpConnection::Address { url, headers, .. } => {
@@ -141,7 +141,6 @@ pub(crate) struct SearchDirs {
     pub(crate) cwd: Option<PathBuf>,
 }
 
-/// A command that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundCommand {
     pub(crate) program: PathBuf,
@@ -243,9 +242,9 @@ const HARMLESS_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
 /// What no such name has in it, unless somebody carries a key under it: `LC_*` is
 /// what ssh lets through.
-const TELLING: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
+const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
 
-/// Where programs are looked for when nobody says.
+/// Where programs are looked for by default.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Returns the variables of a server: the harmless ones of our own, and those
@@ -279,8 +278,8 @@ pub(crate) fn path_of(variables: &[(OsString, OsString)]) -> &OsStr {
 fn is_harmless(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let by_prefix = HARMLESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    let is_telling = TELLING.iter().any(|word| name.contains(word));
-    HARMLESS.contains(&name) || (by_prefix && !is_telling)
+    let is_secret = SECRET_WORDS.iter().any(|word| name.contains(word));
+    HARMLESS.contains(&name) || (by_prefix && !is_secret)
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ mod command {
 
     use super::*;
 
-    struct World {
+    struct ServerDirs {
         dir: tempfile::TempDir,
         places: SearchDirs,
     }
 
-    impl World {
+    impl ServerDirs {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let at = |name: &str| dir.path().join(name);
@@ -38,38 +38,38 @@ mod command {
 
     #[test]
     fn a_name_is_looked_up_in_the_servers_own_path() {
-        let world = World::new();
-        world.put("first/tool", 0o644);
-        let program = world.put("second/tool", 0o755);
-        let found = find_program("tool", &world.path(), &world.places).unwrap();
-        assert_eq!(found, FoundCommand { program, path: world.path() });
+        let server = ServerDirs::new();
+        server.put("first/tool", 0o644);
+        let program = server.put("second/tool", 0o755);
+        let found = find_program("tool", &server.path(), &server.places).unwrap();
+        assert_eq!(found, FoundCommand { program, path: server.path() });
     }
 
     #[test]
     fn programs_of_node_are_looked_for_beyond_it_and_their_directory_comes_first() {
-        let world = World::new();
+        let server = ServerDirs::new();
         for (place, name) in [("user/.local/bin", "npm"), ("home/node/bin", "npm")] {
-            let program = world.put(&format!("{place}/{name}"), 0o755);
-            let found = find_program(name, &world.path(), &world.places).unwrap();
+            let program = server.put(&format!("{place}/{name}"), 0o755);
+            let found = find_program(name, &server.path(), &server.places).unwrap();
             let dirs: Vec<PathBuf> = std::env::split_paths(&found.path).collect();
             assert_eq!(found.program, program);
-            assert_eq!(dirs, [world.at(place), world.at("first"), world.at("second")]);
+            assert_eq!(dirs, [server.at(place), server.at("first"), server.at("second")]);
         }
-        world.put("user/.local/bin/tool", 0o755);
-        assert!(find_program("tool", &world.path(), &world.places).is_err());
+        server.put("user/.local/bin/tool", 0o755);
+        assert!(find_program("tool", &server.path(), &server.places).is_err());
     }
 
     #[test]
-    fn what_is_nowhere_is_told_with_where_was_looked_and_what_to_do() {
-        let world = World::new();
-        let mut places = world.places.clone();
+    fn a_missing_program_is_reported_with_the_searched_places_and_advice() {
+        let server = ServerDirs::new();
+        let mut places = server.places.clone();
         places.user_home = None;
         let error =
-            find_program("no-such-program", &world.path(), &places).unwrap_err().to_string();
+            find_program("no-such-program", &server.path(), &places).unwrap_err().to_string();
         assert!(error.contains("no-such-program is not in the PATH"), "{error}");
-        assert!(error.contains(&world.at("second").display().to_string()), "{error}");
+        assert!(error.contains(&server.at("second").display().to_string()), "{error}");
         assert!(error.contains("install it") && !error.contains("node/bin"), "{error}");
-        if let Err(error) = find_program("npx", &world.path(), &world.places) {
+        if let Err(error) = find_program("npx", &server.path(), &server.places) {
             let error = error.to_string();
             assert!(
                 error.contains("home/node/bin") && error.contains("user/.local/bin"),
@@ -84,33 +84,33 @@ mod command {
 
     #[test]
     fn a_path_is_itself() {
-        let world = World::new();
-        let program = world.put("user/bin/tool", 0o755);
+        let server = ServerDirs::new();
+        let program = server.put("user/bin/tool", 0o755);
         for command in ["~/bin/tool", program.to_str().unwrap()] {
-            let found = find_program(command, &world.path(), &world.places).unwrap();
+            let found = find_program(command, &server.path(), &server.places).unwrap();
             assert_eq!(found.program, program);
             let first = std::env::split_paths(&found.path).next();
-            assert_eq!(first, Some(world.at("user/bin")));
+            assert_eq!(first, Some(server.at("user/bin")));
         }
         let error =
-            find_program("~/bin/other", &world.path(), &world.places).unwrap_err().to_string();
+            find_program("~/bin/other", &server.path(), &server.places).unwrap_err().to_string();
         assert!(error.contains("user/bin/other cannot be started (No such file"), "{error}");
-        world.put("user/bin/other", 0o644);
+        server.put("user/bin/other", 0o644);
         let error =
-            find_program("~/bin/other", &world.path(), &world.places).unwrap_err().to_string();
+            find_program("~/bin/other", &server.path(), &server.places).unwrap_err().to_string();
         assert!(error.contains("may not be run by you") && error.contains("chmod +x"), "{error}");
-        let error = find_program("~/bin", &world.path(), &world.places).unwrap_err().to_string();
+        let error = find_program("~/bin", &server.path(), &server.places).unwrap_err().to_string();
         assert!(error.contains("user/bin is a directory"), "{error}");
     }
 
     #[test]
     fn a_path_that_is_not_whole_begins_where_the_program_is_started() {
-        let world = World::new();
-        let program = world.put("project/bin/tool", 0o755);
-        let places = SearchDirs { cwd: Some(world.at("project")), ..world.places.clone() };
-        let found = find_program("bin/tool", &world.path(), &places).unwrap();
+        let server = ServerDirs::new();
+        let program = server.put("project/bin/tool", 0o755);
+        let places = SearchDirs { cwd: Some(server.at("project")), ..server.places.clone() };
+        let found = find_program("bin/tool", &server.path(), &places).unwrap();
         assert_eq!(found.program, program);
-        let found = find_program("./bin/tool", &world.path(), &places).unwrap();
+        let found = find_program("./bin/tool", &server.path(), &places).unwrap();
         assert_eq!(found.program.canonicalize().unwrap(), program.canonicalize().unwrap());
     }
 }

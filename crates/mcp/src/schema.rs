@@ -65,7 +65,7 @@ pub(crate) fn repaired(schema: &Map<String, Value>) -> Repaired {
     let top = repair.schema(&whole, &mut Vec::new(), 0);
     let schema = object(top);
     if repair.cut || size(&schema) > LARGEST {
-        let small = without_words(&schema);
+        let small = without_annotations(&schema);
         if !repair.cut && size(&small) <= LARGEST {
             return Repaired { schema: small, note: None };
         }
@@ -318,7 +318,7 @@ fn take_list(from: &mut Map<String, Value>, word: &str) -> Vec<Value> {
 
 /// Leaves out what explains but does not constrain. A property may be called
 /// like one of those words.
-fn without_words(value: &Value) -> Value {
+fn without_annotations(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let words =
@@ -328,18 +328,19 @@ fn without_words(value: &Value) -> Value {
                 match value {
                     Value::Object(entries) if MAPS.contains(&word.as_str()) => {
                         let entries = entries.iter();
-                        let entries = entries.map(|(name, own)| (name.clone(), without_words(own)));
+                        let entries =
+                            entries.map(|(name, own)| (name.clone(), without_annotations(own)));
                         out.insert(word.clone(), Value::Object(entries.collect()));
                     }
                     value if !words.contains(&word.as_str()) => {
-                        out.insert(word.clone(), without_words(value));
+                        out.insert(word.clone(), without_annotations(value));
                     }
                     _ => {}
                 }
             }
             Value::Object(out)
         }
-        Value::Array(items) => Value::Array(items.iter().map(without_words).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(without_annotations).collect()),
         other => other.clone(),
     }
 }

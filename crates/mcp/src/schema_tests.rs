@@ -66,7 +66,7 @@ fn what_providers_refuse_is_repaired() {
 }
 
 #[test]
-fn names_that_no_provider_takes_are_left_out_and_told() {
+fn names_that_no_provider_takes_are_left_out_and_reported() {
     let given =
         json!({"type": "object", "properties": {"a b": {}, "c": {}}, "required": ["a b", "c"]});
     let repaired = repair(&given);

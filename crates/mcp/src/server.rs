@@ -44,7 +44,7 @@ pub(crate) struct ConnectedServer {
     /// Notified when a caller waits for a connection.
     wanted: Notify,
     /// Whether it was told that the first turn goes without it.
-    told_late: AtomicBool,
+    is_marked_late: AtomicBool,
 }
 
 /// Where things stand with a server.
@@ -134,7 +134,7 @@ impl ConnectedServer {
             phase: watch::Sender::new(ServerPhase::Connecting { attempts: 0 }),
             offered: Mutex::new(Arc::default()),
             wanted: Notify::new(),
-            told_late: AtomicBool::new(false),
+            is_marked_late: AtomicBool::new(false),
         })
     }
 
@@ -166,8 +166,8 @@ impl ConnectedServer {
 
     /// Notes that it is told that a turn goes without it; reports whether it was
     /// not yet.
-    pub(crate) fn tell_late(&self) -> bool {
-        !self.told_late.swap(true, Ordering::AcqRel)
+    pub(crate) fn mark_late(&self) -> bool {
+        !self.is_marked_late.swap(true, Ordering::AcqRel)
     }
 
     /// Returns a connection; one that is gone is made again.

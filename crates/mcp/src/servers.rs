@@ -36,7 +36,7 @@ pub struct Servers {
     shared: Arc<ServersShared>,
     keepers: Mutex<JoinSet<()>>,
     /// When the first turn waits no longer for those that are still being asked.
-    patience: Instant,
+    startup_deadline: Instant,
     built: Mutex<Built>,
 }
 
@@ -88,9 +88,9 @@ impl Servers {
             }
             Err(error) => shared.notify(format!("no MCP server is used: {error}")),
         }
-        let patience =
+        let startup_deadline =
             settings.get(&keys::MCP_DISCOVERY_TIMEOUT).map(|found| found.value.duration());
-        let patience = patience.unwrap_or_else(|error| {
+        let startup_deadline = startup_deadline.unwrap_or_else(|error| {
             shared.notify(error.to_string());
             keys::MCP_DISCOVERY_TIMEOUT.default_value().duration()
         });
@@ -103,7 +103,7 @@ impl Servers {
             names,
             shared,
             keepers: Mutex::new(keepers),
-            patience: Instant::now() + patience,
+            startup_deadline: Instant::now() + startup_deadline,
             built: Mutex::default(),
         })
     }
@@ -147,7 +147,7 @@ impl Servers {
         let about = running.peer().peer_info();
         leave(running).await;
         let listed = match listed {
-            Err(trouble) => Err(trouble.with(&remains.last_words().await).masked(log.redactor())),
+            Err(trouble) => Err(trouble.with(&remains.end_details().await).masked(log.redactor())),
             listed => listed,
         };
         remains.end().await;
@@ -194,12 +194,12 @@ impl ToolSource for Servers {
                 server.settled().await;
             }
         };
-        if tokio::time::timeout_at(self.patience, all).await.is_ok() {
+        if tokio::time::timeout_at(self.startup_deadline, all).await.is_ok() {
             return;
         }
         // Who is late is there from the next turn on. A one-shot has none, and
         // in any case a model that lacks tools should not come as a surprise.
-        let late = self.all.iter().filter(|server| !server.is_settled() && server.tell_late());
+        let late = self.all.iter().filter(|server| !server.is_settled() && server.mark_late());
         for server in late {
             self.shared.notify(format!(
                 "the MCP server {} has not answered yet, so its tools are missing in this turn; \

@@ -25,16 +25,16 @@ const BUDGET: usize = 1 << 20;
 /// Characters of a line.
 const LINE: usize = 1000;
 
-/// Lines that are remembered for error messages, and how many of them are told.
+/// Lines that are remembered for error messages, and how many of them are reported.
 const REMEMBERED: usize = 40;
 const TOLD: usize = 3;
 
-/// Characters of a line that are told.
+/// Characters of a line that are reported.
 const TOLD_CHARACTERS: usize = 200;
 
 /// Words of lines that say what went wrong. What comes last often does not:
 /// runtimes end with a stack, their version, or where their log is.
-const TELLING: &[&str] =
+const ERROR_WORDS: &[&str] =
     &["error", "cannot", "can't", "could not", "not found", "denied", "failed", "no such"];
 
 /// The log of all servers of a profile. Several processes write to it.
@@ -55,7 +55,7 @@ impl StderrTail {
         let lines: Vec<String> = lines.iter().map(|line| masked_line(line, redactor)).collect();
         let lines: Vec<&str> =
             lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
-        (!lines.is_empty()).then(|| format!("it printed: {}", telling(&lines).join(" / ")))
+        (!lines.is_empty()).then(|| format!("it printed: {}", relevant_lines(&lines).join(" / ")))
     }
 
     fn push(&self, line: &[u8]) {
@@ -74,10 +74,10 @@ fn masked_line(line: &[u8], redactor: &Redactor) -> String {
 }
 
 /// Chooses the first lines that say what went wrong, and the last ones.
-fn telling<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+fn relevant_lines<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let tells = |line: &str| {
         let line = line.to_lowercase();
-        TELLING.iter().any(|word| line.contains(word))
+        ERROR_WORDS.iter().any(|word| line.contains(word))
     };
     let mut chosen: Vec<usize> =
         (0..lines.len()).filter(|at| lines.get(*at).is_some_and(|line| tells(line))).collect();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_is_what_went_wrong_and_not_only_the_end_of_a_stack() {
+    async fn the_message_is_the_error_and_not_only_the_end_of_a_stack() {
         let node = "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\n\
                 Error: Cannot find module '/srv/server.js'\n    at Module._resolve (loader:1225)\n\
                 {\n  requireStack: []\n}\n\nNode.js v22.4.0\n";
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_after_a_flood_is_not_kept_but_told() {
+    async fn what_comes_after_a_flood_is_not_kept_but_reported() {
         let dir = tempfile::tempdir().unwrap();
         let tail = StderrTail::default();
         let printed = format!("{}the disk is full\n", "again\n".repeat(300_000));

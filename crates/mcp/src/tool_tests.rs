@@ -26,7 +26,7 @@ mod names {
     }
 
     #[test]
-    fn names_that_would_be_the_same_are_told_apart_and_stay_what_they_are() {
+    fn names_that_would_be_the_same_are_distinguished_and_stay_what_they_are() {
         let all = [("a", "b.c"), ("a", "b c"), ("a_b", "c"), ("a", "b_c"), ("a", "b_c")];
         let give = || {
             let mut names = UniqueNames::default();

@@ -120,7 +120,7 @@ pub fn clean(text: &str) -> String {
     let mut before = '\n';
     let mut kept = String::with_capacity(text.len());
     for letter in text.chars() {
-        if is_hidden(letter) || (clings(letter) && is_in_a_row(letter, before)) {
+        if is_hidden(letter) || (is_combining(letter) && is_in_a_row(letter, before)) {
             continue;
         }
         kept.push(if letter == '\t' { ' ' } else { letter });
@@ -132,11 +132,11 @@ pub fn clean(text: &str) -> String {
 
 /// Reports whether a letter has a meaning beside another only: it joins two, or
 /// says whether the one before it is a sign or a picture.
-fn clings(letter: char) -> bool {
+fn is_combining(letter: char) -> bool {
     is_joiner(letter) || is_style(letter)
 }
 
-/// Reports whether a letter that clings has none to cling to. In a row of them a
+/// Reports whether a letter that combines with its neighbours has none. In a row of them a
 /// text can hide; a picture may be joined to another after its style.
 fn is_in_a_row(letter: char, before: char) -> bool {
     before == '\n' || is_joiner(before) || (is_style(letter) && is_style(before))

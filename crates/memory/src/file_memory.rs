@@ -22,7 +22,7 @@ use crate::tool::MemoryTool;
 pub struct FileMemory {
     files: NoteFiles,
     enabled: Enabled,
-    /// What a person was told of already.
+    /// What was reported to a person already.
     reported: Mutex<BTreeSet<String>>,
 }
 
@@ -33,7 +33,7 @@ impl FileMemory {
     }
 
     /// Returns what is of a new thing to say; what was said is not said again.
-    fn untold(&self, notices: Vec<String>) -> Vec<String> {
+    fn new_notices(&self, notices: Vec<String>) -> Vec<String> {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         notices.into_iter().filter(|notice| reported.insert(notice.clone())).collect()
     }
@@ -50,7 +50,7 @@ impl Memory for FileMemory {
         // A file may be on a disk that is slow to answer.
         let read = tokio::task::spawn_blocking(move || read(&files, enabled)).await;
         let Ok(Recalled { words, notices }) = read else { return Recalled::default() };
-        Recalled { words, notices: self.untold(notices) }
+        Recalled { words, notices: self.new_notices(notices) }
     }
 
     fn listens(&self) -> bool {
@@ -77,7 +77,7 @@ fn read(files: &NoteFiles, enabled: Enabled) -> Recalled {
                 notes.push((target, entries, limit));
             }
             Err(error) => {
-                notices.push(format!("{error}; the conversation goes on without them"));
+                notices.push(format!("{error}; the conversation continues without them"));
             }
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_notes_nothing_is_said() {
+    async fn without_notes_nothing_is_reported() {
         let (_dir, files) = place();
         let memory = FileMemory::new(files, BOTH);
         assert_eq!(memory.recall().await, Recalled::default());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_cannot_be_read_is_told_of_once_and_hides_nothing_else() {
+    async fn a_file_that_cannot_be_read_is_reported_once_and_hides_nothing_else() {
         let (_dir, files) = place();
         add(&files, NotesTarget::User, "likes tea");
         std::fs::create_dir(files.path(NotesTarget::Memory)).unwrap();

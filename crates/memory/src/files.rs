@@ -147,34 +147,34 @@ pub(super) struct NotesLock(#[expect(dead_code, reason = "held, not read")] File
 
 impl NotesLock {
     /// Waits for the lock, but not for ever.
-    pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, MemoryError> {
+    pub(super) fn take(path: &Path, timeout: Duration) -> Result<Self, MemoryError> {
         let file = open(path).map_err(|source| failed(path, source))?;
-        Self::wait(file, path, patience)
+        Self::wait(file, path, timeout)
     }
 
     /// Waits for the directory a file is in. Profiles may share one by a link, and
     /// know nothing of each other's locks. One that is not there is nobody else's.
-    pub(super) fn take_dir(dir: &Path, patience: Duration) -> Result<Option<Self>, MemoryError> {
+    pub(super) fn take_dir(dir: &Path, timeout: Duration) -> Result<Option<Self>, MemoryError> {
         match File::open(dir) {
-            Ok(file) => Self::wait(file, dir, patience).map(Some),
+            Ok(file) => Self::wait(file, dir, timeout).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(failed(dir, source)),
         }
     }
 
-    fn wait(file: File, path: &Path, patience: Duration) -> Result<Self, MemoryError> {
+    fn wait(file: File, path: &Path, timeout: Duration) -> Result<Self, MemoryError> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Self(file)),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) if began.elapsed() < patience => {
+                Err(rustix::io::Errno::WOULDBLOCK) if began.elapsed() < timeout => {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(20));
                 }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(MemoryError::Busy { lock: path.to_owned(), waited: patience });
+                    return Err(MemoryError::Busy { lock: path.to_owned(), waited: timeout });
                 }
                 Err(error) => return Err(failed(path, error.into())),
             }

@@ -139,7 +139,7 @@ fn what_a_person_writes_into_the_file_is_what_counts() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
+fn a_file_that_cannot_be_read_is_reported_and_never_overwritten() {
     fn problem(files: &NoteFiles) -> MemoryFileProblem {
         let ReadError { problem, .. } = files.read(NotesTarget::Memory).unwrap_err();
         for change in [NoteChange::Add { entry: "x" }, NoteChange::Clear] {
@@ -315,7 +315,7 @@ proptest! {
 }
 
 #[test]
-fn whoever_holds_the_lock_too_long_is_not_waited_for_for_ever_and_dying_frees_it() {
+fn a_lock_held_too_long_is_not_waited_for_and_a_death_frees_it() {
     let (_dir, files) = place();
     let held = NotesLock::take(&files.lock, LOCK_TIMEOUT).unwrap();
     let short = std::time::Duration::from_millis(30);

@@ -19,7 +19,7 @@ use vestal_model::{Message, ToolSpec};
 /// The group the tool is enabled and disabled with.
 const TOOLSET: &str = "session_search";
 
-/// Conversations that one call tells of: unasked, and at most.
+/// Conversations that one call lists: unasked, and at most.
 const LIMIT: usize = 5;
 const MOST: usize = 20;
 
@@ -31,7 +31,7 @@ const MOST_AROUND: usize = 25;
 const COMPLAINT: usize = 1_000;
 
 const DESCRIPTION: &str = "\
-Searches everything that was said in past conversations with this user, by the user, by you and by tools. Use it when something from earlier is mentioned, or would help, \
+Searches all messages of past conversations with this user, by the user, by you and by tools. Use it when something from earlier is mentioned, or would help, \
 before you ask for it again. \
 With `query`: the conversations that contain the words, best first, with the surrounding text and message numbers; every word matches the beginning of words, \"words in quotes\" match next to each other. \
 With `conversation` and `message`: the messages around that one, to read on. \

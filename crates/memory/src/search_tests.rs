@@ -10,14 +10,14 @@ const OLDER: &str = "20260901-090000-bbbbbb";
 
 fn answer(text: &str) -> NewMessage {
     let message = AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() };
-    NewMessage::said(Message::Assistant(message))
+    NewMessage::new(Message::Assistant(message))
 }
 
 fn user(text: &str) -> NewMessage {
-    NewMessage::said(Message::user(text))
+    NewMessage::new(Message::user(text))
 }
 
-async fn converse(stage: &MemoryFixture, id: &str, title: &str, said: &[NewMessage]) {
+async fn converse(stage: &MemoryFixture, id: &str, title: &str, dialogue: &[NewMessage]) {
     let new = New {
         id: Some(id.parse().unwrap()),
         title: Some(Title::Given(title.to_owned())),
@@ -25,7 +25,7 @@ async fn converse(stage: &MemoryFixture, id: &str, title: &str, said: &[NewMessa
         ..New::default()
     };
     let conversation = stage.store.create(new).await.unwrap();
-    stage.store.append(&conversation.id, said).await.unwrap();
+    stage.store.append(&conversation.id, dialogue).await.unwrap();
 }
 
 /// Returns a stage with two past conversations and the current one.
@@ -51,8 +51,8 @@ async fn stage() -> (MemoryFixture, SessionSearch) {
         "Deploy it",
         &[
             user("please deploy the walrus service"),
-            NewMessage::said(Message::Assistant(call)),
-            NewMessage::said(Message::Tool(result)),
+            NewMessage::new(Message::Assistant(call)),
+            NewMessage::new(Message::Tool(result)),
             answer("The walrus is up."),
         ],
     )
@@ -89,7 +89,7 @@ async fn words_are_found_by_conversation_and_the_current_one_is_left_out() {
 }
 
 #[tokio::test]
-async fn where_no_message_has_all_the_words_those_with_some_are_told() {
+async fn where_no_message_has_all_the_words_those_with_some_are_found() {
     let (stage, tool) = stage().await;
     let (output, _) = stage.call(&tool, json!({"query": "what name did my penguin get"})).await;
     assert_eq!(found(&output)[0], OLD, "{output}");
@@ -124,7 +124,7 @@ async fn what_was_said_around_a_message_is_read_within_bounds() {
 }
 
 #[tokio::test]
-async fn without_words_the_most_recent_conversations_are_told() {
+async fn without_words_the_most_recent_conversations_are_listed() {
     let (stage, tool) = stage().await;
     let (output, _) = stage.call(&tool, json!({})).await;
     assert_eq!(found(&output), [OLD, OLDER]);
@@ -152,8 +152,8 @@ async fn what_makes_no_sense_is_answered_and_what_is_secret_is_masked() {
         assert!(!failed, "{odd}");
     }
     // Stored before it was known to be a secret.
-    let said = [user(&format!("the giraffe key is {KEY} indeed"))];
-    converse(&stage, "20261002-090000-cccccc", "Keys", &said).await;
+    let dialogue = [user(&format!("the giraffe key is {KEY} indeed"))];
+    converse(&stage, "20261002-090000-cccccc", "Keys", &dialogue).await;
     for arguments in [json!({"query": "giraffe"}), json!({"conversation": "Keys"}), json!({})] {
         let (output, _) = stage.call(&tool, arguments).await;
         assert!(
@@ -210,7 +210,7 @@ async fn an_answer_is_bounded_whatever_was_asked() {
 }
 
 #[tokio::test]
-async fn no_part_of_a_secret_is_told_by_marking_or_cutting_it() {
+async fn no_part_of_a_secret_is_shown_by_marking_or_cutting_it() {
     let (stage, tool) = stage().await;
     let call = AssistantMessage {
         calls: vec![ToolCall {
@@ -221,13 +221,13 @@ async fn no_part_of_a_secret_is_told_by_marking_or_cutting_it() {
         ..AssistantMessage::default()
     };
     // Cut off after 1200 characters of a message, 200 of a call, 80 before a find.
-    let said = [
+    let dialogue = [
         user(&format!("the giraffe key is {KEY} indeed")),
         user(&format!("{}{KEY}", "y ".repeat(590))),
-        NewMessage::said(Message::Assistant(call)),
+        NewMessage::new(Message::Assistant(call)),
         user(&format!("{KEY} {} okapi", "z".repeat(60))),
     ];
-    converse(&stage, "20261002-090000-cccccc", "Keys", &said).await;
+    converse(&stage, "20261002-090000-cccccc", "Keys", &dialogue).await;
     for arguments in [
         json!({"query": "hunter2"}),
         json!({"query": "giraffe lon"}),

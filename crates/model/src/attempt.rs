@@ -118,7 +118,7 @@ impl Attempt<'_> {
             let each = |event: StreamEvent| decoder.event(&event, watch);
             parser.push(&bytes, each).map_err(|fault| self.fault(fault))?;
         }
-        // A last event that broke off in its middle is no garbage but a cut,
+        // A last event that broke off in its middle is not garbage but a cut,
         // which the end of the answer tells.
         match parser.finish().map(|event| decoder.event(&event, watch)) {
             Some(Err(fault @ AnswerFault::Refused(_))) => Err(self.fault(fault)),
@@ -278,7 +278,7 @@ pub(crate) enum RetryLimit {
     Long,
 }
 
-/// Times that what is no sign of a busy provider is tried again: a server that
+/// Times that what is not a sign of a busy provider is tried again: a server that
 /// is not there, or breaks off, is seldom another one a minute later.
 const FEW: u32 = 3;
 
@@ -293,20 +293,20 @@ pub(crate) fn next_attempt(
     error: &ModelError,
     attempt: u32,
     options: &ModelOptions,
-    patience: RetryLimit,
+    retry_limit: RetryLimit,
 ) -> NextAttempt {
-    let is_waited_for = patience == RetryLimit::Long && error.is_busy();
+    let is_waited_for = retry_limit == RetryLimit::Long && error.is_busy();
     let retries = if is_waited_for { options.retries } else { options.retries.min(FEW) };
     if !error.is_retryable() || attempt > retries {
         return NextAttempt::Stop;
     }
-    let granted = match patience {
+    let granted = match retry_limit {
         RetryLimit::Short => options.retry_after_cap.min(SHORT_PAUSE),
         RetryLimit::Long => options.retry_after_cap,
     };
     match error.retry_after() {
         Some(wanted) if wanted > granted => NextAttempt::Stop,
-        // Not all who were told the same shall come back in the same moment.
+        // Clients with the same answer must not all come back at the same moment.
         Some(wanted) => {
             NextAttempt::Again(wanted.saturating_add(wanted.mul_f64(fastrand::f64() / 10.0)))
         }

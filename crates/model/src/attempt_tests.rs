@@ -10,11 +10,12 @@ fn limited(retry_after: Option<Duration>) -> ModelError {
 }
 
 /// Returns the pauses before each retry until an endpoint is given up.
-fn pauses(error: &ModelError, options: &ModelOptions, patience: RetryLimit) -> Vec<Duration> {
-    let pauses = (1..).map_while(|attempt| match next_attempt(error, attempt, options, patience) {
-        NextAttempt::Again(pause) => Some(pause),
-        NextAttempt::Stop => None,
-    });
+fn pauses(error: &ModelError, options: &ModelOptions, retry_limit: RetryLimit) -> Vec<Duration> {
+    let pauses =
+        (1..).map_while(|attempt| match next_attempt(error, attempt, options, retry_limit) {
+            NextAttempt::Again(pause) => Some(pause),
+            NextAttempt::Stop => None,
+        });
     pauses.collect()
 }
 
@@ -42,14 +43,14 @@ fn what_is_not_busy_and_what_another_can_answer_is_tried_again_for_seconds() {
     let detail = FailureDetail { status: Some(500), ..FailureDetail::default() };
     let broken = ModelError::Server { detail, retry_after: None };
     let absent = ModelError::Unreachable { detail: FailureDetail::default() };
-    for (error, patience) in [
+    for (error, retry_limit) in [
         (broken, RetryLimit::Long),
         (absent, RetryLimit::Long),
         (limited(None), RetryLimit::Short),
         (server(None), RetryLimit::Short),
     ] {
         for _ in 0..50 {
-            let pauses = pauses(&error, &options, patience);
+            let pauses = pauses(&error, &options, retry_limit);
             let most = [500, 1000, 2000].map(Duration::from_millis);
             assert_eq!(pauses.len(), most.len(), "{error}");
             for (pause, most) in pauses.iter().zip(most) {
@@ -62,22 +63,22 @@ fn what_is_not_busy_and_what_another_can_answer_is_tried_again_for_seconds() {
 #[test]
 fn a_provider_that_asks_for_a_pause_gets_it_up_to_the_cap() {
     let options = ModelOptions::default();
-    let granted = |seconds, patience| match next_attempt(
+    let granted = |seconds, retry_limit| match next_attempt(
         &server(Some(Duration::from_secs(seconds))),
         1,
         &options,
-        patience,
+        retry_limit,
     ) {
         NextAttempt::Again(pause) => Some(pause),
         NextAttempt::Stop => None,
     };
-    for (seconds, patience) in [
+    for (seconds, retry_limit) in [
         (20, RetryLimit::Short),
         (60, RetryLimit::Short),
         (20, RetryLimit::Long),
         (300, RetryLimit::Long),
     ] {
-        let pause = granted(seconds, patience).unwrap();
+        let pause = granted(seconds, retry_limit).unwrap();
         let wanted = Duration::from_secs(seconds);
         assert!((wanted..=wanted.mul_f64(1.1)).contains(&pause), "{pause:?}");
     }
@@ -90,13 +91,13 @@ fn what_cannot_succeed_and_what_was_tried_often_enough_is_not_tried_again() {
     let options = ModelOptions { retries: 2, ..ModelOptions::default() };
     let bad = ModelError::BadRequest { detail: FailureDetail::default() };
     assert_eq!(pauses(&bad, &options, RetryLimit::Long), []);
-    for patience in [RetryLimit::Short, RetryLimit::Long] {
-        assert_eq!(pauses(&server(None), &options, patience).len(), 2);
+    for retry_limit in [RetryLimit::Short, RetryLimit::Long] {
+        assert_eq!(pauses(&server(None), &options, retry_limit).len(), 2);
     }
 }
 
 #[test]
-fn a_span_no_clock_can_tell_is_a_long_one_and_no_panic() {
+fn a_span_beyond_the_clock_is_a_long_one_and_no_panic() {
     let now = Instant::now();
     assert_eq!(later(now, Duration::from_secs(5)), now + Duration::from_secs(5));
     assert_eq!(later(now, Duration::MAX), now + YEARS);

@@ -34,8 +34,8 @@ impl ModelChain {
     /// Asks for an answer, telling `watch` what happens meanwhile. Dropping the
     /// future ends the request.
     ///
-    /// What was told as [`AnswerProgress::Text`] and the like is void once
-    /// [`AnswerProgress::Retrying`] or [`AnswerProgress::FellBack`] is told, or an error returned.
+    /// What was reported as [`AnswerProgress::Text`] and the like is void once
+    /// [`AnswerProgress::Retrying`] or [`AnswerProgress::FellBack`] is reported, or an error returned.
     #[boxed]
     pub async fn complete(
         &self,
@@ -55,8 +55,8 @@ impl ModelChain {
                 });
             }
             let is_last = offset + 1 == self.chain.len();
-            let patience = if is_last { RetryLimit::Long } else { RetryLimit::Short };
-            match self.ask(endpoint, request, patience, watch).await {
+            let retry_limit = if is_last { RetryLimit::Long } else { RetryLimit::Short };
+            match self.ask(endpoint, request, retry_limit, watch).await {
                 Ok(completion) => {
                     self.hold(index, offset > 0);
                     return Ok(completion);
@@ -93,7 +93,7 @@ impl ModelChain {
         &self,
         endpoint: &Endpoint,
         request: &ModelRequest<'_>,
-        patience: RetryLimit,
+        retry_limit: RetryLimit,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<ModelAnswer, ModelError> {
         let attempt = Attempt { shared: &self.shared, endpoint };
@@ -129,7 +129,7 @@ impl ModelChain {
                 self.shared.memory.refused_beyond(endpoint, limit);
             }
             // A field that is not taken is left out or named differently, at
-            // once: the request as it should have been is no second attempt.
+            // once: the request as it should have been is not a second attempt.
             let adapted =
                 refusal.as_ref().and_then(|refusal| adapt(&error, refusal, request, quirks));
             if let Some(better) = adapted.filter(|_| adaptations < MOST_ADAPTATIONS) {
@@ -142,7 +142,7 @@ impl ModelChain {
             if let Some(detail) = error.detail_mut() {
                 detail.attempts = number;
             }
-            let next = next_attempt(&error, number, &self.shared.options, patience);
+            let next = next_attempt(&error, number, &self.shared.options, retry_limit);
             let NextAttempt::Again(after) = next else {
                 return Err(error);
             };

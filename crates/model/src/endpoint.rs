@@ -80,7 +80,7 @@ impl ModelPrices {
     }
 }
 
-/// Returns a cost of so many millionths of a dollar, unless that is no amount.
+/// Returns a cost of so many millionths of a dollar, unless that is not an amount.
 pub(crate) fn known_cost(micro_usd: f64, source: CostSource) -> Cost {
     if !micro_usd.is_finite() || micro_usd < 0.0 {
         return Cost::Unknown;
@@ -170,7 +170,7 @@ impl fmt::Debug for Endpoint {
 /// What stands where a secret stood.
 const MASK: &str = "***";
 
-/// Shorter words are no secrets, and masking them would only garble a message.
+/// Shorter words are not secrets, and masking them would only garble a message.
 const SHORTEST_SECRET: usize = 4;
 
 /// A key that is never shown: neither `Debug` nor anything else prints it.
@@ -178,7 +178,7 @@ const SHORTEST_SECRET: usize = 4;
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Keeps a key; blanks around it, as a copied line has them, are no part of it.
+    /// Keeps a key; blanks around it, as a copied line has them, are not part of it.
     pub fn new(key: impl Into<String>) -> Self {
         Self(key.into().trim().to_owned())
     }

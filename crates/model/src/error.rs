@@ -244,7 +244,7 @@ impl ModelError {
                 format!("check the model's name against those {provider} lists, and the address")
             }
             Self::BadRequest { .. } => {
-                format!("read what {provider} said; the model may not take tools or images")
+                format!("read the message of {provider}; the model may not accept tools or images")
             }
             Self::ContextOverflow { .. } => {
                 "compress the conversation, begin a new one, or choose a model that holds more"
@@ -283,7 +283,7 @@ impl fmt::Display for ModelError {
             Self::NotConfigured { message } => f.write_str(message),
             Self::Unreachable { detail } => detail.write(f, "cannot be reached"),
             Self::Timeout { detail, after } => {
-                detail.write(f, &format!("said nothing for {} s", whole_seconds(*after)))
+                detail.write(f, &format!("sent nothing for {} s", whole_seconds(*after)))
             }
             Self::RateLimited { detail, retry_after: Some(after) } => {
                 let wait = whole_seconds(*after);
@@ -305,7 +305,7 @@ impl fmt::Display for ModelError {
             Self::Refused { detail } => detail.write(f, "refuses to answer this"),
             Self::Server { detail, .. } => detail.write(f, "failed"),
             Self::Cut { detail } => detail.write(f, "broke off in the middle of its answer"),
-            Self::Protocol { detail } => detail.write(f, "said something unintelligible"),
+            Self::Protocol { detail } => detail.write(f, "sent an invalid answer"),
             Self::Exhausted { failures } => {
                 f.write_str("every model failed: ")?;
                 for (index, failure) in failures.iter().enumerate() {
@@ -357,9 +357,10 @@ pub(crate) fn chain(error: reqwest::Error) -> String {
         "error decoding response body",
         "error reading a body",
     ];
-    let telling = causes.iter().filter(|text| !empty.iter().any(|empty| text.starts_with(empty)));
-    let telling: Vec<&str> = telling.map(String::as_str).collect();
-    if telling.is_empty() { causes.join(": ") } else { telling.join(": ") }
+    let meaningful =
+        causes.iter().filter(|text| !empty.iter().any(|empty| text.starts_with(empty)));
+    let meaningful: Vec<&str> = meaningful.map(String::as_str).collect();
+    if meaningful.is_empty() { causes.join(": ") } else { meaningful.join(": ") }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-fn said(calls: Vec<ToolCall>) -> Message {
+fn assistant_message(calls: Vec<ToolCall>) -> Message {
     let message = AssistantMessage { calls, finish: FinishReason::ToolCalls, ..Default::default() };
     Message::Assistant(message)
 }
@@ -45,12 +45,12 @@ fn every_call_has_its_result_behind_it_and_no_result_lacks_its_call() {
     let messages = [
         result("lost", "whose call was cut off"),
         Message::user("go"),
-        said(vec![call("a", "t", "{}"), call("b", "t", "{}"), call("c", "t", "{}")]),
+        assistant_message(vec![call("a", "t", "{}"), call("b", "t", "{}"), call("c", "t", "{}")]),
         result("c", "C"),
         Message::user("steer"),
         result("a", "A"),
         result("a", "A again"),
-        said(vec![call("d", "t", "{}")]),
+        assistant_message(vec![call("d", "t", "{}")]),
     ];
     let wanted = [
         "user go",
@@ -68,11 +68,15 @@ fn every_call_has_its_result_behind_it_and_no_result_lacks_its_call() {
 #[test]
 fn ids_are_what_the_api_takes_and_unique_and_results_follow_them() {
     let messages = [
-        said(vec![call("a.b", "t", "{}"), call("a:b", "t", "{}"), call("", "t", "{}")]),
+        assistant_message(vec![
+            call("a.b", "t", "{}"),
+            call("a:b", "t", "{}"),
+            call("", "t", "{}"),
+        ]),
         result("a:b", "second"),
         result("a.b", "first"),
         result("", "third"),
-        said(vec![call("a_b", "t", "{}")]),
+        assistant_message(vec![call("a_b", "t", "{}")]),
         result("a_b", "fourth"),
     ];
     let wanted = [
@@ -90,7 +94,7 @@ fn ids_are_what_the_api_takes_and_unique_and_results_follow_them() {
 #[test]
 fn two_calls_of_one_id_get_a_result_each() {
     let messages = [
-        said(vec![call("x", "t", "{}"), call("x", "t", "{}")]),
+        assistant_message(vec![call("x", "t", "{}"), call("x", "t", "{}")]),
         result("x", "one"),
         result("x", "two"),
     ];

@@ -304,7 +304,7 @@ impl ListCache {
         serde_json::from_slice(&bytes).map_or(CachedListing::Unreadable, CachedListing::Usable)
     }
 
-    /// Keeps a list beside those of other providers. Failing to is no reason to
+    /// Keeps a list beside those of other providers. Failing to is not a reason to
     /// withhold the list.
     fn keep(&self, key: String, entry: ListingEntry) {
         let mut file = match self.read() {

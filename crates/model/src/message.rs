@@ -131,7 +131,7 @@ pub enum FinishReason {
     ToolCalls,
     /// It ran into the limit of its output.
     Length,
-    /// The provider refused to go on.
+    /// The provider refused to continue.
     Refused,
     /// It was interrupted; what had come until then is kept.
     Interrupted,

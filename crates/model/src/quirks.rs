@@ -179,7 +179,7 @@ pub(crate) fn refuses_images(error: &ModelError, message: &str) -> bool {
 fn has_optional_images(request: &ModelRequest<'_>) -> bool {
     request.messages.iter().any(|message| match message {
         Message::Tool(result) => !result.images.is_empty(),
-        Message::User(said) => said.parts.iter().any(Part::is_optional),
+        Message::User(message) => message.parts.iter().any(Part::is_optional),
         Message::Assistant(_) => false,
     })
 }

@@ -91,7 +91,7 @@ impl ProviderRefusal {
             429 => ModelError::RateLimited { detail, retry_after },
             408 | 409 | 425 | 500.. => ModelError::Server { detail, retry_after },
             300..400 => ModelError::Protocol { detail },
-            400 if self.blames_the_key() => ModelError::Authentication { detail },
+            400 if self.is_key_rejected() => ModelError::Authentication { detail },
             400..500 => ModelError::BadRequest { detail },
             _ => self.classify_by_name(detail, retry_after),
         }
@@ -121,7 +121,7 @@ impl ProviderRefusal {
             || self.message.to_ascii_lowercase().contains("credit balance is too low")
     }
 
-    fn blames_the_key(&self) -> bool {
+    fn is_key_rejected(&self) -> bool {
         let message = self.message.to_ascii_lowercase();
         message.contains("api key")
             && ["not valid", "invalid", "incorrect"].iter().any(|word| message.contains(word))

@@ -17,7 +17,7 @@ pub struct ModelRequest<'a> {
     pub max_output_tokens: Option<u64>,
 }
 
-/// A tool as the model is told of it.
+/// A tool as it is described to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Its name.
@@ -35,7 +35,7 @@ pub enum AnswerProgress {
     Text(String),
     /// More of what it thinks.
     Reasoning(String),
-    /// It has begun to call a tool.
+    /// It has started to call a tool.
     Call {
         /// Which.
         name: String,

@@ -10,10 +10,10 @@ use crate::refusal::ProviderRefusal;
 use crate::request::{AnswerProgress, ModelRequest, TokenUsage};
 use crate::{anthropic, chat_completions};
 
-/// Who is told what happens.
+/// The receiver of progress.
 pub(crate) type ProgressWatch<'a> = dyn FnMut(AnswerProgress) + Send + 'a;
 
-/// Why an answer that had begun is none.
+/// Why an answer that had started is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AnswerFault {
     /// The provider said so.

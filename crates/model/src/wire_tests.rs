@@ -136,8 +136,8 @@ mod wire {
                 }
                 prop_assert!(waiting.is_empty(), "a call without a result: {body}");
                 let calls = list(&entry["tool_calls"]);
-                let said = !text(&entry["content"]).is_empty() || !list(&entry["content"]).is_empty();
-                prop_assert!(said || !calls.is_empty(), "an empty message: {body}");
+                let reply = !text(&entry["content"]).is_empty() || !list(&entry["content"]).is_empty();
+                prop_assert!(reply || !calls.is_empty(), "an empty message: {body}");
                 for call in calls {
                     let arguments = text(&call["function"]["arguments"]);
                     let arguments: Result<Value, _> = serde_json::from_str(arguments);

@@ -6,7 +6,8 @@ use std::path::Path;
 use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::{
-    Engine, Error, FilesOnRemoval, Rebuild, SandboxSummary, SnapshotName, TaskName, WhileBusy,
+    Engine, Error, FilesOnRemoval, Forked, Rebuild, Rebuilt, Removal, Restored, SandboxSummary,
+    Snapshot, SnapshotName, TaskName, WhileBusy,
 };
 
 /// The kind of an action, as records and pages have it.
@@ -119,6 +120,11 @@ impl ActionError {
     pub fn is_busy(&self) -> bool {
         matches!(self.error, Error::Busy { .. })
     }
+
+    /// Returns what the engine said.
+    pub fn into_error(self) -> Error {
+        self.error
+    }
 }
 
 impl From<Error> for ActionError {
@@ -148,47 +154,25 @@ impl Action {
     pub async fn perform(&self, engine: &Engine, task: &TaskName) -> Result<Done, ActionError> {
         match self {
             Self::Snapshot { name, note, busy } => {
-                let kept = engine.snapshot(task, name, note.as_deref(), *busy).await?;
-                Ok(Done::new(format!("saved {task} as {name} ({})", size(kept.files, kept.bytes))))
+                Ok(Done::saved(task, &engine.snapshot(task, name, note.as_deref(), *busy).await?))
             }
             Self::RemoveSnapshot { name } => {
                 engine.remove_snapshot(task, name).await?;
-                Ok(Done::new(format!("removed snapshot {name} of {task}")))
+                Ok(Done::removed_snapshot(task, name))
             }
             Self::Restore { name, busy } => {
-                let restored = engine.restore(task, name, *busy).await?;
-                let words =
-                    format!("restored {task} to {name} of {}", restored.snapshot.created_at);
-                Ok(Done { words, remarks: restored.remarks })
+                Ok(Done::restored(task, &engine.restore(task, name, *busy).await?))
             }
             Self::Fork { to, snapshot, busy } => {
                 let to = fork_target(engine, task, to).await?;
                 let forked = engine.fork(task, snapshot.as_ref(), &to, *busy).await?;
-                let words = format!(
-                    "forked {task} to {} on {} ({})",
-                    forked.task,
-                    forked.backend,
-                    size(forked.files, forked.bytes)
-                );
-                Ok(Done { words, remarks: forked.remarks })
+                Ok(Done::forked(task, &forked))
             }
             Self::Rebuild { backend, busy } => {
                 let rebuild = Rebuild { backend: backend.clone() };
-                let rebuilt = engine.rebuild(task, &rebuild, *busy).await?;
-                let on = if rebuilt.was == rebuilt.now {
-                    format!("on {}", rebuilt.now)
-                } else {
-                    format!("on {} (was on {})", rebuilt.now, rebuilt.was)
-                };
-                let kept = kept(rebuilt.kept.iter().map(|path| shown(path)));
-                Ok(Done { words: format!("rebuilt {task} {on}{kept}"), remarks: rebuilt.remarks })
+                Ok(Done::rebuilt(task, &engine.rebuild(task, &rebuild, *busy).await?))
             }
-            Self::Remove { files } => {
-                let removal = engine.remove(task, *files).await?;
-                let dirs = removal.kept.iter().map(|path| shown(path));
-                let volumes = removal.kept_volumes.iter().map(|name| format!("volume {name}"));
-                Ok(Done::new(format!("removed {task}{}", kept(dirs.chain(volumes)))))
-            }
+            Self::Remove { files } => Ok(Done::removed(task, &engine.remove(task, *files).await?)),
             Self::Stop => {
                 let found = engine.inspect(task).await?;
                 let in_memory = found.iter().any(SandboxSummary::has_files_in_memory);
@@ -215,7 +199,12 @@ impl Action {
 
 /// Returns the task of a fork. A directory that is mounted in the first sandbox is in the new one
 /// too, and so is part of its task.
-async fn fork_target(engine: &Engine, from: &TaskName, new: &TaskName) -> Result<TaskName, Error> {
+#[boxed]
+pub async fn fork_target(
+    engine: &Engine,
+    from: &TaskName,
+    new: &TaskName,
+) -> Result<TaskName, Error> {
     let summaries = engine.inspect(from).await.unwrap_or_default();
     let mounted = summaries.into_iter().find_map(|summary| summary.overrides.mount);
     match mounted {
@@ -227,6 +216,48 @@ async fn fork_target(engine: &Engine, from: &TaskName, new: &TaskName) -> Result
 impl Done {
     fn new(words: String) -> Self {
         Self { words, remarks: Vec::new() }
+    }
+
+    /// Returns what to say of a snapshot that was made.
+    pub fn saved(task: &TaskName, kept: &Snapshot) -> Self {
+        Self::new(format!("saved {task} as {} ({})", kept.name, size(kept.files, kept.bytes)))
+    }
+
+    /// Returns what to say of a snapshot that was deleted.
+    pub fn removed_snapshot(task: &TaskName, name: &SnapshotName) -> Self {
+        Self::new(format!("removed snapshot {name} of {task}"))
+    }
+
+    /// Returns what to say of a sandbox that went back to a snapshot.
+    pub fn restored(task: &TaskName, restored: &Restored) -> Self {
+        let Snapshot { name, created_at, .. } = &restored.snapshot;
+        let words = format!("restored {task} to {name} of {created_at}");
+        Self { words, remarks: restored.remarks.clone() }
+    }
+
+    /// Returns what to say of a copy that was made.
+    pub fn forked(task: &TaskName, forked: &Forked) -> Self {
+        let Forked { task: to, backend, files, bytes, remarks } = forked;
+        let words = format!("forked {task} to {to} on {backend} ({})", size(*files, *bytes));
+        Self { words, remarks: remarks.clone() }
+    }
+
+    /// Returns what to say of a sandbox that was made anew.
+    pub fn rebuilt(task: &TaskName, rebuilt: &Rebuilt) -> Self {
+        let on = if rebuilt.was == rebuilt.now {
+            format!("on {}", rebuilt.now)
+        } else {
+            format!("on {} (was on {})", rebuilt.now, rebuilt.was)
+        };
+        let kept = kept(rebuilt.kept.iter().map(|path| shown(path)));
+        Self { words: format!("rebuilt {task} {on}{kept}"), remarks: rebuilt.remarks.clone() }
+    }
+
+    /// Returns what to say of a sandbox that was removed.
+    pub fn removed(task: &TaskName, removal: &Removal) -> Self {
+        let dirs = removal.kept.iter().map(|path| shown(path));
+        let volumes = removal.kept_volumes.iter().map(|name| format!("volume {name}"));
+        Self::new(format!("removed {task}{}", kept(dirs.chain(volumes))))
     }
 }
 
@@ -287,9 +318,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_said_in_the_unit_that_fits() {
-        let said: Vec<String> = [0, 1, 1023, 1024, 1536, 5 << 30].map(bytes_in_words).to_vec();
-        assert_eq!(said, ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
+    fn sizes_are_reported_in_the_unit_that_fits() {
+        let printed: Vec<String> = [0, 1, 1023, 1024, 1536, 5 << 30].map(bytes_in_words).to_vec();
+        assert_eq!(printed, ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
     }
 
     #[test]

@@ -24,8 +24,13 @@ pub async fn plan(engine: &Engine, task: &TaskName, action: &Action) -> Result<V
             let current = current(engine, task).await?;
             let confined = engine.confinement(&current.backend) != Some(Confinement::None);
             let persistent = engine.settings().get(&keys::CONTAINER_PERSISTENT);
+            let is_remote =
+                |backend: &str| engine.confinement(backend) == Some(Confinement::Remote);
+            let to = backend.as_deref().filter(|to| *to != current.backend);
             let files = if current.has_files_in_memory() {
                 FilesOutlook::InMemory
+            } else if to.is_some_and(|to| is_remote(to) || is_remote(&current.backend)) {
+                FilesOutlook::Carried
             } else if persistent.is_ok_and(|persistent| persistent.value) {
                 FilesOutlook::Kept
             } else {
@@ -231,6 +236,8 @@ enum FilesOutlook {
     Kept,
     /// They are in memory and go with the old one.
     InMemory,
+    /// They are copied to another machine, or from there.
+    Carried,
     /// They stay on disk, and the new one has others, in memory.
     OutOfSight,
 }
@@ -264,6 +271,11 @@ fn rebuild_parts(
     let dir = current.dir.display();
     parts.push(match (confined, files) {
         (true, FilesOutlook::Kept) => format!("kept: workspace, home and snapshots in {dir}"),
+        (true, FilesOutlook::Carried) => {
+            "workspace and home are copied there, and removed where they are once all of them have \
+             arrived"
+                .to_owned()
+        }
         (true, FilesOutlook::InMemory) => {
             "workspace and home are in memory and are lost too".to_owned()
         }

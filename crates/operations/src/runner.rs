@@ -1,26 +1,23 @@
-//! Actions as tasks of a process that stays up: they go on when whoever began them is gone.
+//! Actions as tasks of a process that stays up: they go on when the caller that began them is gone.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use jiff::Timestamp;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vestal_config::Settings;
 use vestal_sandbox::{Engine, EngineOptions, ProgressSink, TaskName};
 
-use crate::action::{Action, ActionError, Done};
-use crate::record::{
-    Durability, Operation, OperationEnd, OperationError, OperationId, OperationStore, Outcome, Step,
-};
-
-/// How often the progress of an action is written at most.
-const TELL_EVERY: Duration = Duration::from_millis(250);
+use crate::action::Action;
+use crate::record::OperationId;
+use crate::recording::Recording;
+use crate::store::OperationError;
 
 /// How long a process that ends may take to undo what it was at.
 const UNDO_WITHIN: Duration = Duration::from_secs(20);
+
+/// How much longer it may take to record that.
+const RECORD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The actions of one process.
 #[derive(Debug, Clone)]
@@ -28,13 +25,6 @@ pub struct Runner {
     by: &'static str,
     tasks: TaskTracker,
     stop: CancellationToken,
-}
-
-/// The record of an action that runs, which this process alone writes.
-#[derive(Debug)]
-struct OpenRecord {
-    store: OperationStore,
-    operation: Mutex<Operation>,
 }
 
 impl Runner {
@@ -51,33 +41,17 @@ impl Runner {
         task: TaskName,
         action: Action,
     ) -> Result<OperationId, OperationError> {
-        let store = OperationStore::of(settings.home());
-        let io = |source| OperationError::Io { path: store.dir().to_owned(), source };
-        let operation = Operation::begun(task.to_string(), &action, self.by).map_err(io)?;
-        let id = operation.id.clone();
-        store.forget_old(Timestamp::now());
-        store.write(&operation, Durability::Synced)?;
-        let record = Arc::new(OpenRecord { store, operation: Mutex::new(operation) });
+        let recording = Recording::begin(settings.home(), &task, &action, self.by)?;
+        let id = recording.id();
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            let (sink, steps) = watch::channel(None);
             // An engine of its own, so that what it tells is of this action only.
-            let progress = ProgressSink::new(move |progress| {
-                sink.send_replace(Some(Step::from(&progress)));
-            });
-            let options = EngineOptions { launch_dir: None, progress };
-            let end = match Engine::open_with(settings, options) {
-                Ok(engine) => {
-                    let writing = tokio::spawn(write_steps(Arc::clone(&record), steps));
-                    let end = see_done(&engine, &task, &action, &stop).await;
-                    writing.abort();
-                    // Over before the end is written: both write the same file.
-                    writing.await.ok();
-                    end
-                }
-                Err(error) => failed(&error.into()),
-            };
-            record.write(|operation| operation.end = Some(end), Durability::Synced);
+            let steps = recording.clone();
+            let progress = ProgressSink::new(move |progress| steps.progress(&progress));
+            match Engine::open_with(settings, EngineOptions { launch_dir: None, progress }) {
+                Ok(engine) => see_done(&engine, &task, &action, &recording, &stop).await,
+                Err(error) => recording.failed(&error.into()),
+            }
         });
         Ok(id)
     }
@@ -87,7 +61,7 @@ impl Runner {
     pub async fn close(&self) {
         self.stop.cancel();
         self.tasks.close();
-        if tokio::time::timeout(UNDO_WITHIN + TELL_EVERY, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(UNDO_WITHIN + RECORD_WITHIN, self.tasks.wait()).await.is_err() {
             tracing::warn!("what was begun on a sandbox is undone by its next use");
         }
     }
@@ -98,8 +72,9 @@ async fn see_done(
     engine: &Engine,
     task: &TaskName,
     action: &Action,
+    recording: &Recording,
     stop: &CancellationToken,
-) -> OperationEnd {
+) {
     let performed = tokio::select! {
         biased;
         performed = action.perform(engine, task) => Some(performed),
@@ -107,48 +82,9 @@ async fn see_done(
     };
     let is_closed = engine.close(UNDO_WITHIN).await;
     match performed {
-        Some(Ok(Done { words, remarks })) => end(Outcome::Done, words, remarks),
-        Some(Err(error)) => failed(&error),
-        None => {
-            let undone = if is_closed {
-                "nothing incomplete is left"
-            } else {
-                "what it had begun is undone by the next use of the sandbox"
-            };
-            end(Outcome::GivenUp, format!("its program was ended; {undone}"), Vec::new())
-        }
-    }
-}
-
-fn end(outcome: Outcome, words: String, remarks: Vec<String>) -> OperationEnd {
-    OperationEnd { at: Timestamp::now(), outcome, words, remarks }
-}
-
-fn failed(error: &ActionError) -> OperationEnd {
-    let outcome = if error.is_busy() { Outcome::Busy } else { Outcome::Failed };
-    end(outcome, error.to_string(), Vec::new())
-}
-
-/// Writes how far an action is, until it is aborted.
-async fn write_steps(record: Arc<OpenRecord>, mut steps: watch::Receiver<Option<Step>>) {
-    while steps.changed().await.is_ok() {
-        let step = steps.borrow_and_update().clone();
-        if let Some(step) = step {
-            record.write(|operation| operation.set_step(step), Durability::Passing);
-        }
-        tokio::time::sleep(TELL_EVERY).await;
-    }
-}
-
-impl OpenRecord {
-    /// Changes and writes the record. One that cannot be written says less than is known, and
-    /// nothing wrong.
-    fn write(&self, change: impl FnOnce(&mut Operation), durability: Durability) {
-        let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut operation);
-        if let Err(error) = self.store.write(&operation, durability) {
-            tracing::warn!(%error, id = %operation.id, "an operation was not recorded");
-        }
+        Some(Ok(done)) => recording.done(done),
+        Some(Err(error)) => recording.failed(&error),
+        None => recording.given_up(is_closed),
     }
 }
 
@@ -158,7 +94,8 @@ mod tests {
     use vestal_sandbox::{Command, FilesOnRemoval};
 
     use super::*;
-    use crate::record::OperationState;
+    use crate::record::{Operation, OperationState, Outcome};
+    use crate::store::OperationStore;
 
     fn settings(home: &Home) -> Settings {
         let user = home.root().to_str().unwrap();

@@ -6,7 +6,7 @@
 /// Dies here if the test asks for it. `names` are all failpoints of the calling crate: one that is not
 /// listed would be walked by no test.
 #[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is not a setting")]
 pub fn reach(names: &[&str], name: &str) {
     debug_assert!(names.contains(&name), "{name} is not listed");
     if std::env::var_os("VESTAL_FAILPOINT").is_some_and(|wanted| wanted == name) {

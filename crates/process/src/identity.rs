@@ -81,9 +81,9 @@ impl ProcessHandle {
     }
 
     /// Waits until the process has ended. Returns false if the time is up.
-    pub async fn ended_within(&self, patience: Duration) -> io::Result<bool> {
+    pub async fn ended_within(&self, timeout: Duration) -> io::Result<bool> {
         let handle = Self { fd: self.fd.try_clone()? };
-        wait_for_all(vec![handle], Instant::now() + patience).await
+        wait_for_all(vec![handle], Instant::now() + timeout).await
     }
 }
 
@@ -138,6 +138,8 @@ pub(crate) struct Stat {
     pub(crate) zombie: bool,
     /// Whether a signal or a tracer stopped it.
     pub(crate) stopped: bool,
+    /// The process that made it, or took it over.
+    pub(crate) parent: u32,
     /// Its process group.
     pub(crate) group: u32,
     pub(crate) session: u32,
@@ -157,12 +159,13 @@ impl Stat {
         let mut fields = fields.split(' ');
         let state = fields.next()?;
         let (zombie, stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
-        // The state was field 3 of the line; the group is field 5, the session
-        // field 6, and the start time field 22.
-        let group = fields.nth(1)?.parse().ok()?;
+        // The state was field 3 of the line; the parent is field 4, the group field 5,
+        // the session field 6, and the start time field 22.
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
         let session = fields.next()?.parse().ok()?;
         let start = fields.nth(15)?.parse().ok()?;
-        Some(Self { zombie, stopped, group, session, start })
+        Some(Self { zombie, stopped, parent, group, session, start })
     }
 }
 
@@ -270,7 +273,14 @@ mod stat_tests {
         let line = "7 (a) R 1 (b)) S 1 70 71 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9";
         assert_eq!(
             Stat::parse(line),
-            Some(Stat { zombie: false, stopped: false, group: 70, session: 71, start: 12345 })
+            Some(Stat {
+                zombie: false,
+                stopped: false,
+                parent: 1,
+                group: 70,
+                session: 71,
+                start: 12345
+            })
         );
     }
 }

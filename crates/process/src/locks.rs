@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_locks_a_file_is_found() {
+    fn the_process_that_locks_a_file_is_found() {
         let path = std::env::temp_dir().join(format!("vestal-locks-{}", std::process::id()));
         let file = fs::File::create(&path).unwrap();
         assert_eq!(lock_holder(&path, Lock::Whole).unwrap(), None);

@@ -34,7 +34,7 @@ pub struct ProcessSession {
 
 /// How long the end of a session may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EndPatience {
+pub struct EndTimeouts {
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
     /// From SIGKILL until remaining processes count as survivors.
@@ -54,6 +54,22 @@ impl ProcessSession {
     /// Returns all living members.
     pub fn members(&self) -> io::Result<Vec<ProcessId>> {
         self.find(Leader::look(&self.leader)?)
+    }
+
+    /// Returns the living members that have a mount namespace, written as in
+    /// `/proc/PID/ns/mnt`. Where the leader is gone, that proves in place of marks that
+    /// they are members: the namespace, too, has a number that nothing else has while
+    /// they live.
+    pub fn members_in_namespace(&self, mounts: &str) -> io::Result<Vec<ProcessId>> {
+        if Leader::look(&self.leader)? == Leader::Impostor {
+            return Ok(Vec::new());
+        }
+        let mut members = self.find(Leader::Present)?;
+        members.retain(|member| {
+            let found = std::fs::read_link(format!("/proc/{}/ns/mnt", member.pid));
+            found.is_ok_and(|found| found.as_os_str() == mounts)
+        });
+        Ok(members)
     }
 
     /// Returns for each session whether it has members, with one scan of all
@@ -76,7 +92,7 @@ impl ProcessSession {
 
     /// Ends all members: SIGTERM, then SIGKILL, until none is left. Only proven
     /// members get a signal.
-    pub async fn end(&self, patience: EndPatience) -> io::Result<SessionEnd> {
+    pub async fn end(&self, timeout: EndTimeouts) -> io::Result<SessionEnd> {
         let leader = Leader::look(&self.leader)?;
         // If the leader was present at the start of this call, its pid counts as
         // its own for the duration of the call, until another process has it.
@@ -87,7 +103,7 @@ impl ProcessSession {
         if asked.is_empty() {
             return Ok(SessionEnd::Ended);
         }
-        let deadline = Instant::now() + patience.grace;
+        let deadline = Instant::now() + timeout.grace;
         // A stopped process does not handle SIGTERM until it is continued.
         let mut handles = self.signal(&asked, &[Signal::TERM, Signal::CONT])?;
         while wait_for_all(handles, deadline).await? {
@@ -100,7 +116,7 @@ impl ProcessSession {
             handles = self.signal(&left, &[Signal::TERM, Signal::CONT])?;
         }
 
-        let deadline = Instant::now() + patience.kill;
+        let deadline = Instant::now() + timeout.kill;
         loop {
             let left = look()?;
             if left.is_empty() {

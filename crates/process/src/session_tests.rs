@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use super::*;
 use crate::identity::start_time;
 
-const QUICK: EndPatience =
-    EndPatience { grace: Duration::from_millis(100), kill: Duration::from_secs(20) };
-const PATIENT: EndPatience =
-    EndPatience { grace: Duration::from_secs(20), kill: Duration::from_secs(20) };
+const QUICK: EndTimeouts =
+    EndTimeouts { grace: Duration::from_millis(100), kill: Duration::from_secs(20) };
+const PATIENT: EndTimeouts =
+    EndTimeouts { grace: Duration::from_secs(20), kill: Duration::from_secs(20) };
 
 /// A shell that leads a group or a session, and the pids of its children.
 struct Tree {

@@ -41,7 +41,7 @@ pub struct CreatedProfile {
     /// What was not copied because it is neither a file nor a directory.
     pub left_out: Vec<PathBuf>,
     /// Variables of `.env` that were not copied because they are keys to the other profile itself:
-    /// whoever has one would be let in by both.
+    /// the same key would let its holder into both.
     pub secrets_left_out: Vec<String>,
 }
 

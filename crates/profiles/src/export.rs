@@ -26,6 +26,8 @@ pub(crate) const MAX_ENTRIES: usize = 20_000;
 pub(crate) const MAX_FILE: u64 = 32 << 20;
 /// Bytes of all files.
 pub(crate) const MAX_TOTAL: u64 = 128 << 20;
+/// The largest file that an archive can be: what is in it, and what an archive adds to each entry.
+pub const MAX_ARCHIVE: u64 = 160 << 20;
 
 /// Where something in an archive belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

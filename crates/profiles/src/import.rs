@@ -32,7 +32,7 @@ pub struct Imported {
 }
 
 /// An archive as far as it was taken in.
-struct Intake<'a> {
+struct ArchiveIntake<'a> {
     into: &'a Path,
     root: Option<String>,
     seen: HashSet<String>,
@@ -63,7 +63,7 @@ impl Profiles {
             Ok(imported)
         });
         if made.is_err() {
-            // Whatever stays is swept away by whoever holds the lock next.
+            // What remains is removed by the next holder of the lock.
             fs::remove_dir_all(&new).ok();
         }
         made
@@ -77,7 +77,7 @@ impl Profiles {
         name: Option<&ProfileName>,
     ) -> Result<Imported, ProfileError> {
         let refused = |reason| ProfileError::Refused { path: archive.to_owned(), reason };
-        let mut intake = Intake {
+        let mut intake = ArchiveIntake {
             into: new,
             root: None,
             seen: HashSet::new(),
@@ -107,11 +107,12 @@ impl Profiles {
     }
 }
 
-impl Intake<'_> {
+impl ArchiveIntake<'_> {
     fn read(&mut self, file: File) -> Result<(), String> {
         let gzip = GzDecoder::new(BufReader::new(file)).take(MAX_STREAM);
         let mut archive = tar::Archive::new(gzip);
-        let broken = |error: io::Error| format!("it is no archive, cut off or too large ({error})");
+        let broken =
+            |error: io::Error| format!("it is not an archive, cut off or too large ({error})");
         for entry in archive.entries().map_err(broken)? {
             self.take(entry.map_err(broken)?)?;
         }

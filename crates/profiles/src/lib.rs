@@ -10,12 +10,14 @@ mod site;
 
 pub use create::{CreatedProfile, ProfileStart};
 pub use error::ProfileError;
-pub use export::Exported;
+pub use export::{Exported, MAX_ARCHIVE};
 pub use import::Imported;
 pub use profiles::Profiles;
 pub use show::{Details, ProfileListing, ProfileView, Stray};
 
 #[cfg(test)]
 mod profiles_tests;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod transfer_tests;

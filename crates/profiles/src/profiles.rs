@@ -46,7 +46,7 @@ impl Profiles {
             return unset(&file).map_err(ProfileError::io("remove", &file));
         }
         self.existing(name)?;
-        clear_the_way(&file).map_err(ProfileError::io("replace", &file))?;
+        remove_leftover(&file).map_err(ProfileError::io("replace", &file))?;
         let root = self.root.dir();
         make_private(&root).map_err(ProfileError::io("make", &root))?;
         let text = format!("{name}\n");
@@ -69,8 +69,8 @@ impl Profiles {
     /// Gives a profile another name, and follows it with the choice that stays.
     /// The directory moves as a whole; `home.json` and with it the home's id stay.
     ///
-    /// Sandboxes know their profile by name: whoever calls this has seen to it
-    /// that the profile has no instances.
+    /// Sandboxes know their profile by name: the caller makes sure that the profile
+    /// has no instances.
     pub fn rename(&self, from: &ProfileName, to: &ProfileName) -> Result<Home, ProfileError> {
         let site = self.lock()?;
         let (old, new) = self.check_rename(from, to)?;
@@ -94,7 +94,7 @@ impl Profiles {
 
     /// Deletes a profile's files, and goes back to `default` where it was chosen.
     ///
-    /// Its sandboxes are not known here: whoever calls this has removed them.
+    /// Its sandboxes are not known here: the caller has removed them.
     pub fn delete(&self, name: &ProfileName) -> Result<(), ProfileError> {
         let site = self.lock()?;
         let home = self.check_delete(name)?;
@@ -112,7 +112,7 @@ impl Profiles {
 }
 
 fn unset(file: &Path) -> std::io::Result<()> {
-    clear_the_way(file)?;
+    remove_leftover(file)?;
     match fs::remove_file(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
@@ -120,7 +120,7 @@ fn unset(file: &Path) -> std::io::Result<()> {
 }
 
 /// Moves a directory out of the way that stands where the file should.
-fn clear_the_way(file: &Path) -> std::io::Result<()> {
+fn remove_leftover(file: &Path) -> std::io::Result<()> {
     if !fs::symlink_metadata(file).is_ok_and(|metadata| metadata.is_dir()) {
         return Ok(());
     }

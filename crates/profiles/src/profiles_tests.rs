@@ -2,24 +2,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use vestal_config::{Environment, Home, HomeNotFound, ProfileName};
+use vestal_config::{Environment, Home, HomeNotFound};
 
+use crate::testing::{ProfilesFixture, name};
 use crate::*;
-
-struct World {
-    dir: tempfile::TempDir,
-    profiles: Profiles,
-}
-
-fn world() -> World {
-    let dir = tempfile::tempdir().expect("a directory");
-    let profiles = Profiles::at(&vestal_api::schema(), dir.path().join("root"));
-    World { dir, profiles }
-}
-
-fn name(text: &str) -> ProfileName {
-    ProfileName::new(text).expect("a name")
-}
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).expect("there").mode() & 0o777
@@ -33,69 +19,47 @@ fn names_in(dir: &Path) -> Vec<String> {
     names
 }
 
-impl World {
-    fn root(&self) -> std::path::PathBuf {
-        self.dir.path().join("root")
-    }
-
-    fn create(&self, text: &str) -> Home {
-        let made = self.profiles.create(&name(text), &ProfileStart::Empty, "").expect("made");
-        made.home
-    }
-
-    fn locate(&self, pairs: &[(&str, &str)], flag: Option<&str>) -> Result<Home, HomeNotFound> {
-        Home::locate(&self.env(pairs), flag)
-    }
-
-    fn env(&self, pairs: &[(&str, &str)]) -> Environment {
-        let root = self.root().to_string_lossy().into_owned();
-        let own = [("VESTAL_HOME".to_owned(), root)];
-        let more = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Environment::from_pairs(own.into_iter().chain(more))
-    }
-}
-
 #[test]
 fn a_new_profile_is_for_its_user_alone() {
-    let world = world();
+    let fixture = ProfilesFixture::new();
     let made =
-        world.profiles.create(&name("Work"), &ProfileStart::Empty, " for pay ").expect("made");
+        fixture.profiles.create(&name("Work"), &ProfileStart::Empty, " for pay ").expect("made");
     let dir = made.home.dir();
-    assert_eq!(dir, world.root().join("profiles/work"));
+    assert_eq!(dir, fixture.root().join("profiles/work"));
     assert_eq!(names_in(&dir), [".env", "profile.json"]);
     assert_eq!((mode(&dir), mode(&dir.join(".env"))), (0o700, 0o600));
     assert_eq!(
         fs::read_to_string(dir.join("profile.json")).expect("there"),
         "{\"version\":1,\"description\":\"for pay\"}\n"
     );
-    assert!(world.locate(&[], Some("work")).is_ok());
-    assert_eq!(names_in(&world.root().join("profiles")), ["work"]);
+    assert!(fixture.locate(&[], Some("work")).is_ok());
+    assert_eq!(names_in(&fixture.root().join("profiles")), ["work"]);
 }
 
 #[test]
 fn names_that_mean_something_else_are_refused() {
-    let world = world();
+    let fixture = ProfilesFixture::new();
     for reserved in ["default", "vestal", "test", "tmp", "root", "sudo", "SUDO"] {
         let error =
-            world.profiles.create(&name(reserved), &ProfileStart::Empty, "").expect_err(reserved);
+            fixture.profiles.create(&name(reserved), &ProfileStart::Empty, "").expect_err(reserved);
         assert!(matches!(error, ProfileError::Reserved { .. }), "{error}");
     }
-    assert!(!world.root().exists(), "a refusal makes nothing");
-    world.create("a");
-    let error = world.profiles.create(&name("A"), &ProfileStart::Empty, "").expect_err("there");
+    assert!(!fixture.root().exists(), "a refusal makes nothing");
+    fixture.create("a");
+    let error = fixture.profiles.create(&name("A"), &ProfileStart::Empty, "").expect_err("there");
     assert!(matches!(error, ProfileError::Exists { .. }), "{error}");
-    fs::write(world.root().join("profiles/file"), "").expect("written");
-    assert!(world.profiles.create(&name("file"), &ProfileStart::Empty, "").is_err());
+    fs::write(fixture.root().join("profiles/file"), "").expect("written");
+    assert!(fixture.profiles.create(&name("file"), &ProfileStart::Empty, "").is_err());
     let long = "x".repeat(501);
     for description in ["two\nlines", &long] {
-        assert!(world.profiles.create(&name("b"), &ProfileStart::Empty, description).is_err());
+        assert!(fixture.profiles.create(&name("b"), &ProfileStart::Empty, description).is_err());
     }
 }
 
 #[test]
 fn a_clone_has_settings_secrets_persona_skills_and_memories_and_nothing_else() {
-    let world = world();
-    let source = world.create("source").dir();
+    let fixture = ProfilesFixture::new();
+    let source = fixture.create("source").dir();
     for (path, text) in [
         ("config.yaml", "model: x\n"),
         (".env", "OPENAI_API_KEY=hunter2\nAPI_SERVER_KEY=mine\n export API_SERVER_KEY = 'mine'\n"),
@@ -119,7 +83,7 @@ fn a_clone_has_settings_secrets_persona_skills_and_memories_and_nothing_else() {
     fs::set_permissions(source.join("skills/a/run.sh"), executable).expect("mode set");
     symlink(source.join("memories"), source.join("skills/link")).expect("linked");
     let start = ProfileStart::CloneOf(name("source"));
-    let made = world.profiles.create(&name("copy"), &start, "mine").expect("made");
+    let made = fixture.profiles.create(&name("copy"), &start, "mine").expect("made");
     let copy = made.home.dir();
     assert_eq!(
         names_in(&copy),
@@ -136,18 +100,18 @@ fn a_clone_has_settings_secrets_persona_skills_and_memories_and_nothing_else() {
     assert_eq!(fs::read_to_string(source.join("memories/MEMORY.md")).expect("there"), "what");
     let missing = ProfileStart::CloneOf(name("nobody"));
     assert!(matches!(
-        world.profiles.create(&name("other"), &missing, ""),
+        fixture.profiles.create(&name("other"), &missing, ""),
         Err(ProfileError::Missing { .. })
     ));
-    assert_eq!(names_in(&world.root().join("profiles")), ["copy", "source"]);
+    assert_eq!(names_in(&fixture.root().join("profiles")), ["copy", "source"]);
 }
 
 #[test]
 fn of_many_that_make_one_name_at_once_one_succeeds() {
-    let world = world();
+    let fixture = ProfilesFixture::new();
     let made: Vec<bool> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| world.profiles.create(&name("a"), &ProfileStart::Empty, "")))
+            .map(|_| scope.spawn(|| fixture.profiles.create(&name("a"), &ProfileStart::Empty, "")))
             .collect();
         let results = threads.into_iter().map(|thread| thread.join().expect("no panic"));
         results
@@ -163,46 +127,46 @@ fn of_many_that_make_one_name_at_once_one_succeeds() {
 
 #[test]
 fn what_a_crash_left_is_never_seen_and_goes_with_the_next_change() {
-    let world = world();
-    world.create("a");
+    let fixture = ProfilesFixture::new();
+    fixture.create("a");
     for leftover in [".new-1-2-3", ".trash-1-2-3"] {
-        fs::create_dir_all(world.root().join("profiles").join(leftover)).expect("made");
+        fs::create_dir_all(fixture.root().join("profiles").join(leftover)).expect("made");
     }
-    let listed = world.profiles.list(None);
+    let listed = fixture.profiles.list(None);
     let names: Vec<_> = listed.profiles.iter().map(|view| view.name.as_str()).collect();
     assert_eq!((names, listed.strays.len()), (vec!["default", "a"], 0));
-    world.create("b");
-    assert_eq!(names_in(&world.root().join("profiles")), ["a", "b"]);
+    fixture.create("b");
+    assert_eq!(names_in(&fixture.root().join("profiles")), ["a", "b"]);
 }
 
 #[test]
 fn the_flag_goes_before_the_variable_before_the_choice_before_default() {
-    let world = world();
+    let fixture = ProfilesFixture::new();
     for own in ["a", "b", "c"] {
-        world.create(own);
+        fixture.create(own);
     }
     let used = |pairs: &[(&str, &str)], flag| {
-        world.locate(pairs, flag).expect("found").profile().to_string()
+        fixture.locate(pairs, flag).expect("found").profile().to_string()
     };
     let variable = [("VESTAL_PROFILE", "b")];
     assert_eq!(used(&[], None), "default");
-    world.profiles.choose(&name("c")).expect("chosen");
-    assert_eq!(fs::read_to_string(world.root().join("active_profile")).expect("there"), "c\n");
+    fixture.profiles.choose(&name("c")).expect("chosen");
+    assert_eq!(fs::read_to_string(fixture.root().join("active_profile")).expect("there"), "c\n");
     assert_eq!(used(&[], None), "c");
     assert_eq!(used(&variable, None), "b");
     assert_eq!(used(&variable, Some("a")), "a");
     assert_eq!(used(&[], Some("default")), "default");
-    world.profiles.choose(&name("default")).expect("chosen");
-    assert!(!world.root().join("active_profile").exists());
+    fixture.profiles.choose(&name("default")).expect("chosen");
+    assert!(!fixture.root().join("active_profile").exists());
     assert_eq!(used(&[], None), "default");
-    assert!(matches!(world.profiles.choose(&name("no")), Err(ProfileError::Missing { .. })));
+    assert!(matches!(fixture.profiles.choose(&name("no")), Err(ProfileError::Missing { .. })));
 }
 
 #[test]
 fn a_choice_that_cannot_be_followed_locks_nobody_out() {
-    let world = world();
-    world.create("a");
-    let file = world.root().join("active_profile");
+    let fixture = ProfilesFixture::new();
+    fixture.create("a");
+    let file = fixture.root().join("active_profile");
     let breakages: [&dyn Fn(); 5] = [
         &|| fs::write(&file, "gone\n").expect("written"),
         &|| fs::write(&file, "../../etc").expect("written"),
@@ -215,24 +179,24 @@ fn a_choice_that_cannot_be_followed_locks_nobody_out() {
     ];
     for breakage in breakages {
         breakage();
-        let error = world.locate(&[], None).expect_err("broken");
+        let error = fixture.locate(&[], None).expect_err("broken");
         assert!(matches!(error, HomeNotFound::Choice { .. }), "{error}");
         assert!(error.to_string().ends_with("to go back: vestal profile use default"), "{error}");
-        let (home, told) = Home::locate_or_default(&world.env(&[]), None).expect("found");
-        assert_eq!((home.profile().as_str(), told), ("default", Some(error)));
-        assert!(world.locate(&[], Some("a")).is_ok(), "a name that is given is not affected");
-        assert_eq!(world.profiles.list(None).profiles.len(), 2);
-        world.profiles.choose(&name("default")).expect("chosen");
-        assert_eq!(world.locate(&[], None).expect("found").profile().as_str(), "default");
+        let (home, reported) = Home::locate_or_default(&fixture.env(&[]), None).expect("found");
+        assert_eq!((home.profile().as_str(), reported), ("default", Some(error)));
+        assert!(fixture.locate(&[], Some("a")).is_ok(), "a name that is given is not affected");
+        assert_eq!(fixture.profiles.list(None).profiles.len(), 2);
+        fixture.profiles.choose(&name("default")).expect("chosen");
+        assert_eq!(fixture.locate(&[], None).expect("found").profile().as_str(), "default");
     }
     fs::write(&file, "\n").expect("written");
-    assert_eq!(world.locate(&[], None).expect("nothing said").profile().as_str(), "default");
+    assert_eq!(fixture.locate(&[], None).expect("nothing said").profile().as_str(), "default");
 }
 
 #[test]
 fn a_root_that_cannot_be_used_is_not_taken_for_a_bad_choice() {
-    let world = world();
-    let file = world.dir.path().join("file");
+    let fixture = ProfilesFixture::new();
+    let file = fixture.dir.path().join("file");
     fs::write(&file, "").expect("written");
     let env = Environment::from_pairs([("VESTAL_HOME", file.join("home"))]);
     assert_eq!(Home::locate(&env, None).map(|home| home.dir()), Ok(file.join("home")));
@@ -240,18 +204,18 @@ fn a_root_that_cannot_be_used_is_not_taken_for_a_bad_choice() {
 
 #[test]
 fn one_odd_profile_keeps_no_other_from_being_listed() {
-    let world = world();
-    let a = world.create("a").dir();
-    let b = world.create("b").dir();
+    let fixture = ProfilesFixture::new();
+    let a = fixture.create("a").dir();
+    let b = fixture.create("b").dir();
     fs::write(a.join("profile.json"), b"[\xff").expect("written");
     fs::write(b.join("config.yaml"), "model: some/model\n").expect("written");
-    let c = world.create("c").dir();
+    let c = fixture.create("c").dir();
     fs::write(c.join("profile.json"), "{\"version\": 99, \"new\": []}").expect("written");
     for odd in ["Zed", "with space"] {
-        fs::create_dir(world.root().join("profiles").join(odd)).expect("made");
+        fs::create_dir(fixture.root().join("profiles").join(odd)).expect("made");
     }
-    fs::write(world.root().join("profiles/file"), "").expect("written");
-    let listed = world.profiles.list(world.locate(&[], Some("b")).ok().as_ref());
+    fs::write(fixture.root().join("profiles/file"), "").expect("written");
+    let listed = fixture.profiles.list(fixture.locate(&[], Some("b")).ok().as_ref());
     let shown: Vec<_> = listed
         .profiles
         .iter()
@@ -277,16 +241,16 @@ fn one_odd_profile_keeps_no_other_from_being_listed() {
 
 #[test]
 fn a_profile_shows_what_it_has() {
-    let world = world();
-    let dir = world.create("a").dir();
+    let fixture = ProfilesFixture::new();
+    let dir = fixture.create("a").dir();
     fs::write(dir.join("config.yaml"), "model: {default: m, provider: p}\n").expect("written");
     fs::write(dir.join("SOUL.md"), "x").expect("written");
     fs::write(dir.join("state.db"), "x").expect("written");
     for path in ["sandboxes/default", "sandboxes/.trash-1", "skills/one", "skills/two"] {
         fs::create_dir_all(dir.join(path)).expect("made");
     }
-    world.profiles.choose(&name("a")).expect("chosen");
-    let shown = world.profiles.show(&name("a"), None).expect("shown");
+    fixture.profiles.choose(&name("a")).expect("chosen");
+    let shown = fixture.profiles.show(&name("a"), None).expect("shown");
     assert_eq!(
         serde_json::to_value(&shown).expect("json"),
         serde_json::json!({
@@ -295,41 +259,41 @@ fn a_profile_shows_what_it_has() {
             "skills": 2, "memories": 0, "soul": true,
         })
     );
-    assert!(world.profiles.show(&name("no"), None).is_err());
-    assert!(world.profiles.show(&name("default"), None).is_ok());
+    assert!(fixture.profiles.show(&name("no"), None).is_err());
+    assert!(fixture.profiles.show(&name("default"), None).is_ok());
 }
 
 #[test]
 fn a_renamed_profile_keeps_its_files_and_the_choice_follows() {
-    let world = world();
-    let dir = world.create("a").dir();
+    let fixture = ProfilesFixture::new();
+    let dir = fixture.create("a").dir();
     fs::write(dir.join("home.json"), "id").expect("written");
-    world.create("b");
-    world.profiles.choose(&name("a")).expect("chosen");
+    fixture.create("b");
+    fixture.profiles.choose(&name("a")).expect("chosen");
     let refused = |from: &str, to: &str| {
-        world.profiles.rename(&name(from), &name(to)).expect_err("refused").to_string()
+        fixture.profiles.rename(&name(from), &name(to)).expect_err("refused").to_string()
     };
     assert!(refused("default", "x").contains("cannot be renamed"));
     assert!(refused("a", "b").contains("already"));
     assert!(refused("a", "sudo").contains("no profile can be called"));
     assert!(refused("no", "x").contains("there is no profile no"));
-    assert_eq!(world.profiles.chosen(), Some(name("a")));
-    let home = world.profiles.rename(&name("a"), &name("z")).expect("renamed");
+    assert_eq!(fixture.profiles.chosen(), Some(name("a")));
+    let home = fixture.profiles.rename(&name("a"), &name("z")).expect("renamed");
     assert_eq!(fs::read_to_string(home.dir().join("home.json")).expect("there"), "id");
-    assert_eq!(names_in(&world.root().join("profiles")), ["b", "z"]);
-    assert_eq!(world.profiles.chosen(), Some(name("z")));
+    assert_eq!(names_in(&fixture.root().join("profiles")), ["b", "z"]);
+    assert_eq!(fixture.profiles.chosen(), Some(name("z")));
 }
 
 #[test]
 fn a_deleted_profile_leaves_nothing_and_the_choice_goes_back() {
-    let world = world();
-    let dir = world.create("a").dir();
+    let fixture = ProfilesFixture::new();
+    let dir = fixture.create("a").dir();
     fs::create_dir_all(dir.join("skills/x")).expect("made");
-    world.profiles.choose(&name("a")).expect("chosen");
-    world.create("alpha");
-    assert!(matches!(world.profiles.delete(&name("default")), Err(ProfileError::Default { .. })));
-    world.profiles.delete(&name("a")).expect("deleted");
-    assert_eq!(names_in(&world.root().join("profiles")), ["alpha"]);
-    assert_eq!(world.locate(&[], None).expect("found").profile().as_str(), "default");
-    assert!(matches!(world.profiles.delete(&name("a")), Err(ProfileError::Missing { .. })));
+    fixture.profiles.choose(&name("a")).expect("chosen");
+    fixture.create("alpha");
+    assert!(matches!(fixture.profiles.delete(&name("default")), Err(ProfileError::Default { .. })));
+    fixture.profiles.delete(&name("a")).expect("deleted");
+    assert_eq!(names_in(&fixture.root().join("profiles")), ["alpha"]);
+    assert_eq!(fixture.locate(&[], None).expect("found").profile().as_str(), "default");
+    assert!(matches!(fixture.profiles.delete(&name("a")), Err(ProfileError::Missing { .. })));
 }

@@ -171,7 +171,7 @@ impl Profiles {
                         format!("names have no capitals; rename the directory to {own}")
                     }
                     Ok(own) if own.is_default() => "default is the root itself".to_owned(),
-                    Ok(_) if !path.is_dir() => "it is no directory".to_owned(),
+                    Ok(_) if !path.is_dir() => "it is not a directory".to_owned(),
                     Ok(_) => return None,
                 };
                 Some(Stray { path, reason })

@@ -28,7 +28,7 @@ const RESERVED: &[(&str, &str)] = &[
 ];
 
 /// The directory of profiles, with the lock that keeps others from changing it.
-pub(crate) struct Site {
+pub(crate) struct ProfilesDir {
     dir: PathBuf,
     /// Held until this is dropped.
     handle: File,
@@ -36,12 +36,12 @@ pub(crate) struct Site {
 
 impl Profiles {
     /// Waits for the lock, and removes what crashed processes left.
-    pub(crate) fn lock(&self) -> Result<Site, ProfileError> {
+    pub(crate) fn lock(&self) -> Result<ProfilesDir, ProfileError> {
         let dir = self.root.profiles_dir();
         make_private(&dir).map_err(ProfileError::io("make", &dir))?;
         let handle = File::open(&dir).map_err(ProfileError::io("open", &dir))?;
         handle.lock().map_err(ProfileError::io("lock", &dir))?;
-        let site = Site { dir, handle };
+        let site = ProfilesDir { dir, handle };
         site.sweep();
         Ok(site)
     }
@@ -62,7 +62,7 @@ impl Profiles {
             return Err(ProfileError::Reserved { name: name.clone(), reason });
         }
         let home = self.root.sibling(name.clone());
-        // Also what is no directory is in the way.
+        // Also what is not a directory is in the way.
         if home.dir().symlink_metadata().is_ok() {
             return Err(ProfileError::Exists { name: name.clone(), path: home.dir() });
         }
@@ -70,7 +70,7 @@ impl Profiles {
     }
 }
 
-impl Site {
+impl ProfilesDir {
     /// Makes a directory to be filled.
     pub(crate) fn make_new(&self) -> Result<PathBuf, ProfileError> {
         let path = self.dir.join(format!("{NEW}{}", unique()));
@@ -91,7 +91,7 @@ impl Site {
             Ok(value)
         });
         if built.is_err() {
-            // Whatever stays is swept away by whoever holds the lock next.
+            // What remains is removed by the next holder of the lock.
             fs::remove_dir_all(&new).ok();
             return built;
         }

@@ -9,24 +9,8 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use tar::EntryType;
 
-use vestal_config::ProfileName;
-
+use crate::testing::{ProfilesFixture, name};
 use crate::*;
-
-struct World {
-    dir: tempfile::TempDir,
-    profiles: Profiles,
-}
-
-fn world() -> World {
-    let dir = tempfile::tempdir().expect("a directory");
-    let profiles = Profiles::at(&vestal_api::schema(), dir.path().join("root"));
-    World { dir, profiles }
-}
-
-fn name(text: &str) -> ProfileName {
-    ProfileName::new(text).expect("a name")
-}
 
 fn put(dir: &Path, path: &str, text: &str) {
     let path = dir.join(path);
@@ -34,11 +18,7 @@ fn put(dir: &Path, path: &str, text: &str) {
     fs::write(path, text).expect("written");
 }
 
-impl World {
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
+impl ProfilesFixture {
     /// Makes an archive of these entries: kind, path, content or target.
     fn archive(&self, entries: &[(EntryType, &str, &str)]) -> PathBuf {
         let path = self.path("made.tar.gz");
@@ -76,8 +56,8 @@ impl World {
 const FILE: EntryType = EntryType::Regular;
 const DIR: EntryType = EntryType::Directory;
 
-fn filled(world: &World) -> PathBuf {
-    let made = world.profiles.create(&name("source"), &ProfileStart::Empty, "what it is for");
+fn filled(fixture: &ProfilesFixture) -> PathBuf {
+    let made = fixture.profiles.create(&name("source"), &ProfileStart::Empty, "what it is for");
     let dir = made.expect("made").home.dir();
     put(
         &dir,
@@ -123,10 +103,10 @@ fn filled(world: &World) -> PathBuf {
 
 #[test]
 fn an_export_holds_no_secret_and_comes_back_as_it_was() {
-    let world = world();
-    let dir = filled(&world);
-    let archive = world.path("out.tar.gz");
-    let exported = world.profiles.export(&name("source"), &archive).expect("exported");
+    let fixture = ProfilesFixture::new();
+    let dir = filled(&fixture);
+    let archive = fixture.path("out.tar.gz");
+    let exported = fixture.profiles.export(&name("source"), &archive).expect("exported");
     let mut bytes = Vec::new();
     GzDecoder::new(fs::File::open(&archive).expect("there"))
         .read_to_end(&mut bytes)
@@ -166,7 +146,7 @@ fn an_export_holds_no_secret_and_comes_back_as_it_was() {
             "agent.max_turns",
         ]
     );
-    let imported = world.profiles.import(&archive, Some(&name("copy"))).expect("imported");
+    let imported = fixture.profiles.import(&archive, Some(&name("copy"))).expect("imported");
     assert_eq!((imported.files, imported.left_out.len()), (6, 0));
     let copy = imported.home.dir();
     assert_eq!(
@@ -180,7 +160,7 @@ fn an_export_holds_no_secret_and_comes_back_as_it_was() {
     );
     assert_eq!(fs::read_to_string(copy.join("skills/a/SKILL.md")).expect("there"), "how");
     assert!(!copy.join("home.json").exists(), "an identity of its own");
-    let details = world.profiles.show(&name("copy"), None).expect("shown");
+    let details = fixture.profiles.show(&name("copy"), None).expect("shown");
     assert_eq!(details.view.description, "what it is for");
     assert_eq!(details.view.model.as_deref(), Some("some/model"));
     assert_eq!(details.view.problem, None);
@@ -188,18 +168,18 @@ fn an_export_holds_no_secret_and_comes_back_as_it_was() {
 
 #[test]
 fn an_export_overwrites_nothing() {
-    let world = world();
-    world.profiles.create(&name("a"), &ProfileStart::Empty, "").expect("made");
-    let archive = world.path("out.tar.gz");
+    let fixture = ProfilesFixture::new();
+    fixture.profiles.create(&name("a"), &ProfileStart::Empty, "").expect("made");
+    let archive = fixture.path("out.tar.gz");
     fs::write(&archive, "mine").expect("written");
-    let error = world.profiles.export(&name("a"), &archive).expect_err("there");
+    let error = fixture.profiles.export(&name("a"), &archive).expect_err("there");
     assert!(matches!(error, ProfileError::FileExists { .. }), "{error}");
     assert_eq!(fs::read_to_string(&archive).expect("there"), "mine");
-    assert!(world.profiles.export(&name("a"), &world.path("no/such/dir")).is_err());
-    assert!(world.profiles.export(&name("no"), &world.path("x")).is_err());
+    assert!(fixture.profiles.export(&name("a"), &fixture.path("no/such/dir")).is_err());
+    assert!(fixture.profiles.export(&name("no"), &fixture.path("x")).is_err());
     // The profile that lives in the root can travel, too; its siblings stay.
-    world.profiles.export(&name("default"), &world.path("default.tar.gz")).expect("exported");
-    let left: Vec<_> = fs::read_dir(world.dir.path())
+    fixture.profiles.export(&name("default"), &fixture.path("default.tar.gz")).expect("exported");
+    let left: Vec<_> = fs::read_dir(fixture.dir.path())
         .expect("there")
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with('.'))
@@ -209,7 +189,7 @@ fn an_export_overwrites_nothing() {
 
 #[test]
 fn what_could_leave_its_place_is_refused_whole() {
-    let world = world();
+    let fixture = ProfilesFixture::new();
     for (entries, reason) in [
         (&[(FILE, "a/SOUL.md", "x"), (FILE, "/escaped", "x")][..], "an absolute path"),
         (&[(FILE, "a/skills/../../../escaped", "x")], "leads out of it"),
@@ -230,30 +210,30 @@ fn what_could_leave_its_place_is_refused_whole() {
         (&[(FILE, "a/profile.json", "no")], "cannot be read"),
         (&[], "it is empty"),
     ] {
-        let refusal = world.refusal(&world.archive(entries));
+        let refusal = fixture.refusal(&fixture.archive(entries));
         assert!(refusal.contains(reason), "{reason}: {refusal}");
     }
 }
 
 #[test]
 fn what_is_no_archive_or_too_large_is_refused() {
-    let world = world();
-    let path = world.path("made.tar.gz");
+    let fixture = ProfilesFixture::new();
+    let path = fixture.path("made.tar.gz");
     fs::write(&path, "text").expect("written");
-    assert!(world.refusal(&path).contains("it is no archive"));
-    world.profiles.create(&name("a"), &ProfileStart::Empty, "").expect("made");
-    world.profiles.export(&name("a"), &world.path("whole.tar.gz")).expect("exported");
-    world.profiles.delete(&name("a")).expect("deleted");
-    let whole = fs::read(world.path("whole.tar.gz")).expect("there");
+    assert!(fixture.refusal(&path).contains("it is not an archive"));
+    fixture.profiles.create(&name("a"), &ProfileStart::Empty, "").expect("made");
+    fixture.profiles.export(&name("a"), &fixture.path("whole.tar.gz")).expect("exported");
+    fixture.profiles.delete(&name("a")).expect("deleted");
+    let whole = fs::read(fixture.path("whole.tar.gz")).expect("there");
     for kept in [whole.len() / 2, whole.len() - 1] {
         fs::write(&path, &whole[..kept]).expect("written");
-        assert!(world.refusal(&path).contains("is not imported"), "{kept} bytes");
+        assert!(fixture.refusal(&path).contains("is not imported"), "{kept} bytes");
     }
     let mut damaged = whole.clone();
     let checksum = damaged.len() - 8;
     damaged[checksum] ^= 1;
     fs::write(&path, &damaged).expect("written");
-    assert!(world.refusal(&path).contains("it is no archive"), "a wrong checksum");
+    assert!(fixture.refusal(&path).contains("it is not an archive"), "a wrong checksum");
     // A header that promises more than is allowed is believed before it is read.
     let mut header = tar::Header::new_gnu();
     header.set_path("a/skills/large").expect("a path");
@@ -262,8 +242,8 @@ fn what_is_no_archive_or_too_large_is_refused() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(header.as_bytes()).expect("written");
     fs::write(&path, gzip.finish().expect("written")).expect("written");
-    assert!(world.refusal(&path).contains("more than 32 MiB in a file"));
-    assert!(world.profiles.import(&world.path("absent"), None).is_err());
+    assert!(fixture.refusal(&path).contains("more than 32 MiB in a file"));
+    assert!(fixture.profiles.import(&fixture.path("absent"), None).is_err());
 }
 
 proptest! {
@@ -271,21 +251,21 @@ proptest! {
 
     #[test]
     fn no_archive_panics_or_leaves_anything(bytes in any::<Vec<u8>>(), blocks in 0_usize..4) {
-        let world = world();
-        let archive = world.path("made.tar.gz");
+        let fixture = ProfilesFixture::new();
+        let archive = fixture.path("made.tar.gz");
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(&bytes).expect("written");
         gzip.write_all(&vec![b'7'; 512 * blocks]).expect("written");
         fs::write(&archive, gzip.finish().expect("written")).expect("written");
-        prop_assert!(world.profiles.import(&archive, Some(&name("new"))).is_err());
-        prop_assert_eq!(fs::read_dir(world.path("root/profiles")).expect("there").count(), 0);
+        prop_assert!(fixture.profiles.import(&archive, Some(&name("new"))).is_err());
+        prop_assert_eq!(fs::read_dir(fixture.path("root/profiles")).expect("there").count(), 0);
     }
 }
 
 #[test]
-fn what_does_not_travel_is_left_out_of_an_import_and_told() {
-    let world = world();
-    let archive = world.archive(&[
+fn what_does_not_travel_is_left_out_of_an_import_and_reported() {
+    let fixture = ProfilesFixture::new();
+    let archive = fixture.archive(&[
         (DIR, "./plain/", ""),
         (FILE, "./plain/SOUL.md", "x"),
         (FILE, "./plain/.env", "OPENAI_API_KEY=theirs"),
@@ -295,7 +275,7 @@ fn what_does_not_travel_is_left_out_of_an_import_and_told() {
         (FILE, "./plain/skills", "no directory"),
         (DIR, "./plain/memories/", ""),
     ]);
-    let imported = world.profiles.import(&archive, None).expect("imported");
+    let imported = fixture.profiles.import(&archive, None).expect("imported");
     assert_eq!(imported.home.profile(), &name("plain"));
     assert_eq!(
         imported.left_out,
@@ -308,17 +288,17 @@ fn what_does_not_travel_is_left_out_of_an_import_and_told() {
 
 #[test]
 fn an_import_needs_a_name_that_is_free() {
-    let world = world();
-    let archive = world.archive(&[(FILE, "a/SOUL.md", "x")]);
-    world.profiles.import(&archive, None).expect("imported");
-    let again = world.profiles.import(&archive, None).expect_err("there");
+    let fixture = ProfilesFixture::new();
+    let archive = fixture.archive(&[(FILE, "a/SOUL.md", "x")]);
+    fixture.profiles.import(&archive, None).expect("imported");
+    let again = fixture.profiles.import(&archive, None).expect_err("there");
     assert!(matches!(again, ProfileError::Exists { .. }), "{again}");
     for taken in ["default", "sudo"] {
-        let error = world.profiles.import(&archive, Some(&name(taken))).expect_err("reserved");
+        let error = fixture.profiles.import(&archive, Some(&name(taken))).expect_err("reserved");
         assert!(matches!(error, ProfileError::Reserved { .. }), "{error}");
     }
-    let odd = world.archive(&[(FILE, "No Name/SOUL.md", "x")]);
-    let error = world.profiles.import(&odd, None).expect_err("no name").to_string();
+    let odd = fixture.archive(&[(FILE, "No Name/SOUL.md", "x")]);
+    let error = fixture.profiles.import(&odd, None).expect_err("no name").to_string();
     assert!(error.ends_with("give it one with --name"), "{error}");
-    world.profiles.import(&odd, Some(&name("b"))).expect("imported");
+    fixture.profiles.import(&odd, Some(&name("b"))).expect("imported");
 }

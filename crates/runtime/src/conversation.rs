@@ -29,22 +29,24 @@ pub struct OpenRequest {
     pub source: String,
     /// The title of a new conversation, or the new title of another.
     pub title: Option<Title>,
+    /// What the state of a new conversation has in the store from its first moment on, by name.
+    pub state: Vec<(String, serde_json::Value)>,
     /// `MODEL` or `PROVIDER:MODEL`. Without it a new conversation asks the
     /// configured model, and another the one that it was held with.
     pub model: Option<String>,
     /// The sandbox it works in.
-    pub placement: Placement,
+    pub placement: SandboxPlacement,
     /// The directory that the person is in.
     pub cwd: Option<PathBuf>,
     /// The tools it gets.
     pub toolsets: Toolsets,
     /// The model's role, if it is more than to talk to the user.
     pub role: Option<String>,
-    /// Calls of the model that a turn may take; none: as the settings say.
+    /// Calls of the model that a turn may take; none: as configured.
     pub max_turns: Option<u32>,
     /// The directory of the sandbox that its shell begins in; none: where the sandbox has it.
     pub start_in: Option<PathBuf>,
-    /// What happens to something dangerous when nobody can be asked; none: as the settings say.
+    /// What happens to something dangerous when nobody can be asked; none: as configured.
     pub unattended: Option<Unattended>,
 }
 
@@ -55,8 +57,9 @@ impl OpenRequest {
             which: ConversationChoice::New,
             source: source.into(),
             title: None,
+            state: Vec::new(),
             model: None,
-            placement: Placement::Remembered,
+            placement: SandboxPlacement::Remembered,
             cwd: None,
             toolsets: Toolsets::Configured,
             role: None,
@@ -82,7 +85,7 @@ pub enum ConversationChoice {
 
 /// The sandbox that a conversation works in.
 #[derive(Debug, Clone)]
-pub enum Placement {
+pub enum SandboxPlacement {
     /// The one it worked in before; for a new conversation that of the default task.
     Remembered,
     /// This one, now and when it is resumed.
@@ -144,11 +147,11 @@ impl Default for SandboxChoice {
 /// The tools that a conversation gets.
 #[derive(Debug, Clone)]
 pub enum Toolsets {
-    /// As the settings say.
+    /// As configured.
     Configured,
     /// These toolsets, and no others.
     Only(Vec<String>),
-    /// As the settings say, and this toolset whatever they say.
+    /// As configured, and this toolset whatever they say.
     Also(String),
 }
 
@@ -159,7 +162,7 @@ pub struct Opened {
     pub conversation: Conversation,
     /// The sandbox it works in.
     pub choice: SandboxChoice,
-    /// Whether it was begun before.
+    /// Whether it was started before.
     pub is_resumed: bool,
     /// What a person should know.
     pub notices: Vec<String>,
@@ -189,11 +192,15 @@ impl Runtime {
         if let (Some(id), Some(title)) = (&resumed, &request.title) {
             store.set_title(id, title).await?;
         }
-        let is_attached = matches!(request.placement, Placement::Attached { .. });
+        let is_attached = matches!(request.placement, SandboxPlacement::Attached { .. });
         let opening = ConversationOptions {
             start: match &resumed {
                 Some(id) => Start::Resume(id.clone()),
-                None => Start::New { source: request.source, title: request.title },
+                None => Start::New {
+                    source: request.source,
+                    title: request.title,
+                    state: request.state,
+                },
             },
             chain,
             task: choice.task.clone(),
@@ -217,7 +224,7 @@ impl Runtime {
             conversation.guard().set_unattended(unattended);
         }
         let is_resumed = resumed.is_some();
-        if matches!(request.placement, Placement::In(_)) {
+        if matches!(request.placement, SandboxPlacement::In(_)) {
             let kept = choice.to_stored();
             if is_resumed || kept.is_some() {
                 store.set_state(conversation.id(), SANDBOX_CHOICE, kept.as_ref()).await?;
@@ -241,18 +248,18 @@ impl Runtime {
 
     async fn choice(
         &self,
-        placement: &Placement,
+        placement: &SandboxPlacement,
         resumed: Option<&ConversationId>,
         notices: &mut Vec<String>,
     ) -> Result<SandboxChoice, RuntimeError> {
         let kept = match (placement, resumed) {
-            (Placement::In(choice) | Placement::Attached { choice, .. }, _) => {
+            (SandboxPlacement::In(choice) | SandboxPlacement::Attached { choice, .. }, _) => {
                 return Ok(choice.clone());
             }
-            (Placement::Remembered, Some(id)) => {
+            (SandboxPlacement::Remembered, Some(id)) => {
                 self.agent.store().state(id, SANDBOX_CHOICE).await?
             }
-            (Placement::Remembered, None) => None,
+            (SandboxPlacement::Remembered, None) => None,
         };
         let Some(kept) = kept else { return Ok(SandboxChoice::default()) };
         Ok(SandboxChoice::from_stored(kept).unwrap_or_else(|| {
@@ -301,7 +308,7 @@ impl Runtime {
         choice: &SandboxChoice,
     ) -> Result<PromptContext, RuntimeError> {
         match &request.placement {
-            Placement::Attached { backend, project, .. } => Ok(PromptContext {
+            SandboxPlacement::Attached { backend, project, .. } => Ok(PromptContext {
                 cwd: project.clone(),
                 prompt: PromptParts {
                     project: project.clone(),
@@ -309,8 +316,11 @@ impl Runtime {
                     ..self.base_prompt(settings)?
                 },
             }),
-            Placement::Remembered | Placement::In(_) => {
-                Ok(self.person_context(settings, request.cwd.clone(), &choice.overrides)?)
+            SandboxPlacement::Remembered | SandboxPlacement::In(_) => {
+                // A conversation that gets a sandbox of its own has no name yet.
+                let isolation = settings.get(&keys::ISOLATION)?.value;
+                let task = (isolation != Isolation::Conversation).then_some(&choice.task);
+                Ok(self.person_context(settings, request.cwd.clone(), task, &choice.overrides)?)
             }
         }
     }

@@ -14,12 +14,14 @@ mod signals;
 mod verbs;
 
 pub use conversation::{
-    ConversationChoice, OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets,
+    ConversationChoice, OpenRequest, Opened, SANDBOX_CHOICE, SandboxChoice, SandboxPlacement,
+    Toolsets,
 };
 pub use model_choice::{ChooseModelError, ModelChoice, choose_model};
 pub use models::{ListModelsError, ProviderModels, list_models};
 pub use remote_human::{
-    AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion, RemoteQuestionKind,
+    AnswerError, ApprovalReach, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion,
+    RemoteQuestionKind,
 };
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeError, endpoints, redactor};
 pub use sandbox_command::{SandboxCommand, SandboxCommandError, SandboxVerb};

@@ -81,7 +81,7 @@ pub fn choose_model(before: &Settings, name: &str) -> Result<ModelChoice, Choose
 }
 
 /// Refuses a provider that would be sent the key of another one: without an address, `model.api_key` is
-/// the key of whomever `model.provider` names.
+/// the key of the provider that `model.provider` names.
 fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), ChooseModelError> {
     let Resolved { value, source } = before.get(&keys::MODEL_API_KEY)?;
     let KeyOwner::BuiltIn(owner) = settings::key_owner(before)? else { return Ok(()) };

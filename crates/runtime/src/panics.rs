@@ -1,7 +1,7 @@
 //! Panics that end one turn or one request, and not the process.
 //!
 //! A program whose hook for panics ends the process asks [`is_contained`] first: where it is true,
-//! somebody waits for the panic, and everybody else's work goes on.
+//! somebody waits for the panic, and everybody else's work continues.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Reports whether a panic on this thread, now, is caught and told to whoever is concerned.
+/// Reports whether a panic on this thread, now, is caught and reported where it belongs.
 pub fn is_contained() -> bool {
     DEPTH.get() > 0
 }
@@ -25,7 +25,7 @@ pub fn contained<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// A future whose panics are caught by whoever polls it.
+/// A future whose panics are caught by the code that polls it.
 #[derive(Debug)]
 pub struct Contained<F>(Pin<Box<F>>);
 

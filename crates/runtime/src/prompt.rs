@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use vestal_agent::{PromptParts, WorkspaceView};
 use vestal_config::{ConfigError, Settings};
-use vestal_sandbox::Overrides;
 use vestal_sandbox::backend::Confinement;
+use vestal_sandbox::{Overrides, TaskName};
 
 use crate::Runtime;
 
@@ -33,11 +33,12 @@ impl Runtime {
     }
 
     /// Returns the context of a conversation that a person begins in `cwd`.
-    /// Which sandbox it gets may not be settled yet.
+    /// Which sandbox it gets may not be settled yet; `task` is the one whose it is, if that is known.
     pub(crate) fn person_context(
         &self,
         settings: &Settings,
         cwd: Option<PathBuf>,
+        task: Option<&TaskName>,
         overrides: &Overrides,
     ) -> Result<PromptContext, ConfigError> {
         let configured = settings.get(&vestal_sandbox::keys::BACKEND)?.value.named();
@@ -45,6 +46,9 @@ impl Runtime {
         let mounts = overrides.mount.is_some()
             || settings.get(&vestal_sandbox::keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
         let engine = self.agent.engine();
+        // Who is at no directory, as a client of a gateway, works where commands start.
+        let works_in = task.and_then(|task| engine.host_start_dir(task, overrides).ok().flatten());
+        let cwd = cwd.or(works_in);
         let confinement = backend.as_deref().and_then(|backend| engine.confinement(backend));
         let sees_cwd = mounts || confinement == Some(Confinement::None);
         let prompt = PromptParts {
@@ -52,7 +56,11 @@ impl Runtime {
             backend,
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             workspace: cwd.clone().map(|dir| match (&overrides.mount, confinement) {
+                (Some(host), Some(Confinement::Remote)) => {
+                    WorkspaceView::Copied { host: host.clone() }
+                }
                 (Some(host), _) => mounted(host),
+                (None, Some(Confinement::Remote)) if mounts => WorkspaceView::Copied { host: dir },
                 (None, Some(Confinement::None)) => WorkspaceView::Host(dir),
                 (None, _) if mounts => mounted(&dir),
                 (None, None) => WorkspaceView::Unsettled(dir),

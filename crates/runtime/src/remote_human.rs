@@ -1,7 +1,7 @@
 //! A person at the other end of a wire: questions go out as events, answers come back by id.
 //!
 //! Every front end without a terminal asks through this one type, so that a question is asked
-//! once, can be listed by whoever connects later, and is taken back when its turn ends.
+//! once, can be listed by clients that connect later, and is taken back when its turn ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 use tokio::sync::oneshot;
 use vestal_agent::{Approval, ApprovalRequest, Human, Question};
+use vestal_api::dashboard::QuestionAnswer;
+use vestal_api::{AgentRunQuestion, AgentRunQuestionKind};
 
 /// A question that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +32,20 @@ pub enum RemoteQuestionKind {
     Approval(ApprovalRequest),
     /// A question of the model.
     Clarification(Question),
+}
+
+impl From<RemoteQuestion> for AgentRunQuestion {
+    fn from(asked: RemoteQuestion) -> Self {
+        let kind = match asked.kind {
+            RemoteQuestionKind::Approval(ApprovalRequest { action, reason, pattern, may_last }) => {
+                AgentRunQuestionKind::Approval { action, reason, pattern, may_last }
+            }
+            RemoteQuestionKind::Clarification(Question { question, choices }) => {
+                AgentRunQuestionKind::Clarification { question, choices }
+            }
+        };
+        Self { id: asked.id, kind }
+    }
 }
 
 /// What happened to a question.
@@ -53,6 +69,17 @@ pub enum RemoteAnswer {
     Clarification(Option<String>),
 }
 
+impl From<QuestionAnswer> for RemoteAnswer {
+    fn from(answer: QuestionAnswer) -> Self {
+        match answer {
+            QuestionAnswer::Once => Self::Approval(Approval::Once),
+            QuestionAnswer::Session => Self::Approval(Approval::Conversation),
+            QuestionAnswer::Deny => Self::Approval(Approval::Deny(None)),
+            QuestionAnswer::Words(words) => Self::Clarification(words),
+        }
+    }
+}
+
 /// Why an answer was not taken. The question, if there is one, stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
@@ -63,15 +90,26 @@ pub enum AnswerError {
     #[error("the answer does not fit the question")]
     WrongKind,
     /// It may not be approved for always.
-    #[error("this cannot be approved for always")]
+    #[error("this cannot be approved for always; approve it for the session")]
     MayNotLast,
 }
 
-type Listener = Box<dyn Fn(QuestionEvent) + Send + Sync>;
+/// How long what somebody approves may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalReach {
+    /// Also in every later conversation of the profile: it is written to its settings.
+    Profile,
+    /// In this conversation at the longest. For somebody who may use the agent of this machine, and
+    /// not change what guards it.
+    Conversation,
+}
+
+type QuestionListener = Box<dyn Fn(QuestionEvent) + Send + Sync>;
 
 /// Asks somebody who is reached by events. Answering is thread-safe; the first answer counts.
 pub struct RemoteHuman {
-    listener: Listener,
+    listener: QuestionListener,
+    reach: ApprovalReach,
     next: AtomicU64,
     open: Mutex<BTreeMap<u64, Waiting>>,
 }
@@ -83,18 +121,23 @@ struct Waiting {
 
 impl RemoteHuman {
     /// Returns a human whose questions go to `listener`. It must not block.
-    pub fn new(listener: impl Fn(QuestionEvent) + Send + Sync + 'static) -> Arc<Self> {
-        Self::numbered_from(1, listener)
+    pub fn new(
+        reach: ApprovalReach,
+        listener: impl Fn(QuestionEvent) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Self::numbered_from(1, reach, listener)
     }
 
     /// Returns one whose questions are numbered from `first` on. For work that another process began:
     /// an answer to a question of that process must not be taken for one of this.
     pub fn numbered_from(
         first: u64,
+        reach: ApprovalReach,
         listener: impl Fn(QuestionEvent) + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             listener: Box::new(listener),
+            reach,
             next: AtomicU64::new(first),
             open: Mutex::new(BTreeMap::new()),
         })
@@ -164,7 +207,9 @@ impl Human for RemoteHuman {
     }
 
     async fn approve(&self, request: &ApprovalRequest) -> Approval {
-        match self.ask(RemoteQuestionKind::Approval(request.clone())).await {
+        let mut request = request.clone();
+        request.may_last &= self.reach == ApprovalReach::Profile;
+        match self.ask(RemoteQuestionKind::Approval(request)).await {
             Some(RemoteAnswer::Approval(approval)) => approval,
             Some(RemoteAnswer::Clarification(_)) | None => Approval::Deny(None),
         }
@@ -188,10 +233,10 @@ impl std::fmt::Debug for RemoteHuman {
 mod tests {
     use super::*;
 
-    fn human() -> (Arc<RemoteHuman>, Arc<Mutex<Vec<QuestionEvent>>>) {
+    fn human(reach: ApprovalReach) -> (Arc<RemoteHuman>, Arc<Mutex<Vec<QuestionEvent>>>) {
         let events = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&events);
-        (RemoteHuman::new(move |event| seen.lock().unwrap().push(event)), events)
+        (RemoteHuman::new(reach, move |event| seen.lock().unwrap().push(event)), events)
     }
 
     fn request(may_last: bool) -> ApprovalRequest {
@@ -201,7 +246,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_answer_that_fits_counts() {
-        let (human, events) = human();
+        let (human, events) = human(ApprovalReach::Profile);
         let asking = {
             let human = Arc::clone(&human);
             tokio::spawn(async move { human.approve(&request(false)).await })
@@ -226,8 +271,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_reaches_no_further_than_the_conversation_is_not_approved_for_always() {
+        let (human, _) = human(ApprovalReach::Conversation);
+        let asking = {
+            let human = Arc::clone(&human);
+            tokio::spawn(async move { human.approve(&request(true)).await })
+        };
+        while human.open_questions().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let asked = RemoteQuestionKind::Approval(request(false));
+        assert_eq!(human.open_questions()[0].kind, asked, "it is not offered");
+        let lasting = human.answer("q1", RemoteAnswer::Approval(Approval::Always));
+        assert_eq!(lasting, Err(AnswerError::MayNotLast));
+        assert_eq!(human.answer("q1", RemoteAnswer::Approval(Approval::Conversation)), Ok(()));
+        assert_eq!(asking.await.unwrap(), Approval::Conversation);
+    }
+
+    #[tokio::test]
     async fn a_question_whose_turn_ends_is_closed() {
-        let (human, events) = human();
+        let (human, events) = human(ApprovalReach::Profile);
         let question = Question { question: "which?".to_owned(), choices: Vec::new() };
         let asking = {
             let human = Arc::clone(&human);

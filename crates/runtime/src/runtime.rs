@@ -39,7 +39,7 @@ impl Runtime {
             engine,
             redactor: None,
             tools: vestal_agent::tools::standard(),
-            remember: Arc::new(|_| Err("nobody is there to approve of it".to_owned())),
+            remember: Arc::new(|_| Err("no user is available to approve it".to_owned())),
             verbs: Arc::new(NoVerbs),
         }
     }

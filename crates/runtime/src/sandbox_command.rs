@@ -8,7 +8,7 @@ use vestal_sandbox::TaskName;
 pub enum SandboxCommand {
     /// It is shown.
     Show,
-    /// The conversation goes on in the sandbox of another task.
+    /// The conversation continues in the sandbox of another task.
     Switch(TaskName),
     /// A verb of the command line is run.
     Run(SandboxVerb),
@@ -21,7 +21,7 @@ pub struct SandboxVerb {
     pub words: Vec<String>,
     /// What the model is told once it is done, unless nothing was said yet.
     pub remark: Option<&'static str>,
-    /// What a person is told once it is done.
+    /// The message for a person once it is done.
     pub hint: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl SandboxCommand {
     }
 
     /// Returns what the model is told when its conversation has gone on in another sandbox.
-    pub fn switch_remark(from: &TaskName, to: &TaskName) -> String {
+    pub fn switch_message(from: &TaskName, to: &TaskName) -> String {
         format!(
             "The user has moved this conversation to another sandbox, that of the task {to}. Files, tools, jobs and the shell that you knew are in the sandbox of the task {from}, which you do not see any more."
         )

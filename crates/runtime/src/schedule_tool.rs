@@ -36,7 +36,7 @@ const RUNS: u32 = 5;
 const SHOWN: usize = 300;
 
 const DESCRIPTION: &str = "\
-Makes and manages schedules: at set times you are asked `prompt` in a new conversation, in which nobody can be asked back and nothing of this one is known. \
+Makes and manages schedules: at set times you are asked `prompt` in a new conversation, which has no user to ask and does not know this conversation. \
 So write the prompt to stand alone: what to do, where, and what to report. \
 `schedule` is a cron expression of five fields (0 9 * * 1-5), an interval (every 2h), or one moment (at 2026-12-24T18:00, in 20m), by the clock in `timezone`. \
 Actions: create (schedule, prompt); list; show, edit, pause, resume, run and remove (id, or the name). \
@@ -45,7 +45,6 @@ What each run says is kept; deliver=this_conversation adds it to this conversati
 Only make a schedule that the user wants. The user may be asked to approve of it. \
 The profile's gateway runs what is due; `vestal cron status` says whether one is running.";
 
-/// The tool.
 #[derive(Debug, Clone)]
 pub(crate) struct ScheduleTool {
     settings: Arc<Settings>,
@@ -321,11 +320,11 @@ impl ScheduleTool {
     }
 
     /// Refuses to have a scheduled run make further runs, unless the settings allow it: a schedule
-    /// that makes schedules would go on without end and without anybody who sees it.
+    /// that makes schedules would continue without end and without anybody who sees it.
     async fn refuse_in_runs(&self, context: &ToolContext) -> Result<(), RefusedSchedule> {
         let found = self.conversations.get(&context.conversation).await;
         let is_run = found.is_ok_and(|found| found.source == SCHEDULED_SOURCE);
-        // A person who goes on with the conversation of a run is there to see it.
+        // A person who continues the conversation of a run is there to see it.
         if !is_run || context.human.is_present() {
             return Ok(());
         }

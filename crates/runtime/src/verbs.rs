@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
 
-/// How long a verb may take: whoever typed it waits, and one that serves or follows would go on for
+/// How long a verb may take: a person waits for it, and one that serves or follows would go on for
 /// ever.
 const VERB_WITHIN: Duration = Duration::from_mins(2);
 
@@ -90,13 +90,13 @@ impl Verbs for ProgramVerbs {
         let words = asked.into_iter().chain(words.iter().cloned()).collect();
         match self.run(words).await {
             Ok(VerbOutput { text, is_success: true }) => text.lines().map(str::to_owned).collect(),
-            // Whoever types goes on without.
+            // The person continues without it.
             Ok(_) | Err(_) => Vec::new(),
         }
     }
 }
 
-/// Reads what fits, and forgets the rest, so that whoever prints it comes to its end.
+/// Reads what fits, and drops the rest, so that the program that prints it can end.
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
     let Some(mut pipe) = pipe else { return String::new() };
     let mut kept = Vec::new();

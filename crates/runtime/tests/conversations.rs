@@ -10,8 +10,8 @@ use vestal_agent::{EndReason, EventSink, NoHuman, TurnOutcome};
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_model::{Part, UserMessage};
 use vestal_runtime::{
-    ConversationChoice, OpenRequest, Opened, Placement, Runtime, RuntimeError, SANDBOX_CHOICE,
-    SandboxChoice, Toolsets,
+    ConversationChoice, OpenRequest, Opened, Runtime, RuntimeError, SANDBOX_CHOICE, SandboxChoice,
+    SandboxPlacement, Toolsets,
 };
 use vestal_sandbox::{Engine, Overrides, TaskName};
 use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
@@ -52,8 +52,8 @@ async fn open(runtime: &Runtime, request: OpenRequest) -> Opened {
 /// Says something in a conversation, so that it is on record, and closes it.
 async fn talk(opened: &mut Opened) {
     let text = "hello".to_owned();
-    let said = UserMessage { parts: vec![Part::Text { text }] };
-    let result = opened.conversation.run(said, &EventSink::new(drop)).await;
+    let printed = UserMessage { parts: vec![Part::Text { text }] };
+    let result = opened.conversation.run(printed, &EventSink::new(drop)).await;
     assert!(matches!(result.outcome, TurnOutcome::Completed), "{:?}", result.outcome);
 }
 
@@ -65,7 +65,8 @@ fn in_web() -> SandboxChoice {
 async fn a_conversation_is_resumed_in_its_sandbox_and_with_its_model() {
     let fixture = Fixture::new();
     let runtime = fixture.runtime("first").await;
-    let request = OpenRequest { placement: Placement::In(in_web()), ..OpenRequest::new("cli") };
+    let request =
+        OpenRequest { placement: SandboxPlacement::In(in_web()), ..OpenRequest::new("cli") };
     let mut begun = open(&runtime, request).await;
     assert!(!begun.is_resumed);
     talk(&mut begun).await;
@@ -94,7 +95,8 @@ async fn a_sandbox_that_the_caller_attached_is_not_recorded() {
     let fixture = Fixture::new();
     let runtime = fixture.runtime("m").await;
     let project = Some(Path::new("/project").to_owned());
-    let placement = Placement::Attached { choice: in_web(), backend: "local".to_owned(), project };
+    let placement =
+        SandboxPlacement::Attached { choice: in_web(), backend: "local".to_owned(), project };
     let mut opened = open(&runtime, OpenRequest { placement, ..OpenRequest::new("test") }).await;
     assert_eq!(opened.choice, in_web());
     talk(&mut opened).await;
@@ -105,7 +107,7 @@ async fn a_sandbox_that_the_caller_attached_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_cannot_be_read_any_more_is_told() {
+async fn a_sandbox_that_cannot_be_read_any_more_is_reported() {
     let fixture = Fixture::new();
     let runtime = fixture.runtime("m").await;
     let mut opened = open(&runtime, OpenRequest::new("cli")).await;

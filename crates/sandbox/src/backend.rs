@@ -19,8 +19,8 @@ use crate::spec::Tightening;
 use crate::{Key, Overrides, ProgressSink, Spec};
 
 pub use self::capabilities::{
-    Copies, CopyTotals, Diagnostics, DoctorNote, HostFiles, KeptVolumes, Marked, Preflight,
-    Publishing, SavedSystem, VolumeStore,
+    CopiedPart, Copies, CopyTotals, Diagnostics, DoctorNote, HostFiles, KeptVolumes, Marked,
+    Preflight, Publishing, SavedSystem, VolumeStore,
 };
 pub(crate) use self::declaration::WORKSPACE;
 pub use self::declaration::{
@@ -69,8 +69,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Opens a byte stream to the guest.
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError>;
 
-    /// Makes sure that nothing of the instance runs, within `patience`.
-    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError>;
+    /// Makes sure that nothing of the instance runs, within `timeout`.
+    async fn end(&self, instance: &Instance, timeout: Duration) -> Result<(), BackendError>;
 
     /// Removes an instance that has ended, or was never quite made.
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError>;
@@ -116,7 +116,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns the backend if it can tell of its machine.
+    /// Returns the backend if it can report about its machine.
     fn diagnostics(&self) -> Option<&dyn Diagnostics> {
         None
     }

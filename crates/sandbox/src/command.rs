@@ -91,7 +91,7 @@ pub enum InvalidCommand {
 }
 
 #[derive(Clone)]
-enum What {
+enum CommandBody {
     Shell(Vec<u8>),
     Argv(Vec<ByteVec>),
 }
@@ -101,7 +101,7 @@ enum What {
 /// Unless told otherwise it is run in a clean session that saves nothing, reads
 /// nothing and has no time limit.
 pub struct Command {
-    what: What,
+    what: CommandBody,
     id: Option<JobId>,
     session: Option<String>,
     workdir: Option<ByteVec>,
@@ -128,15 +128,15 @@ pub(crate) struct PreparedCommand {
 impl Command {
     /// Returns a command of text for the sandbox's shell, of any length.
     pub fn shell(text: impl Into<Vec<u8>>) -> Self {
-        Self::new(What::Shell(text.into()))
+        Self::new(CommandBody::Shell(text.into()))
     }
 
     /// Returns a command of a program or builtin and its arguments.
     pub fn argv<A: AsRef<OsStr>>(argv: impl IntoIterator<Item = A>) -> Self {
-        Self::new(What::Argv(argv.into_iter().map(|arg| bytes(arg.as_ref())).collect()))
+        Self::new(CommandBody::Argv(argv.into_iter().map(|arg| bytes(arg.as_ref())).collect()))
     }
 
-    fn new(what: What) -> Self {
+    fn new(what: CommandBody) -> Self {
         Self {
             what,
             id: None,
@@ -347,13 +347,13 @@ impl Command {
     ) -> Result<PreparedCommand, InvalidCommand> {
         self.check()?;
         let (command, text) = match self.what {
-            What::Shell(text) if text.len() > MAX_INLINE_TEXT => {
+            CommandBody::Shell(text) if text.len() > MAX_INLINE_TEXT => {
                 (vestal_wire::JobCommand::Shell(ShellText::Streamed), Some(text))
             }
-            What::Shell(text) => {
+            CommandBody::Shell(text) => {
                 (vestal_wire::JobCommand::Shell(ShellText::Inline(text.into())), None)
             }
-            What::Argv(argv) => (vestal_wire::JobCommand::Argv(argv), None),
+            CommandBody::Argv(argv) => (vestal_wire::JobCommand::Argv(argv), None),
         };
         let stdin = match self.stdin {
             CommandInput::Null => Stdin::Null,
@@ -378,7 +378,7 @@ impl Command {
     }
 
     fn check(&self) -> Result<(), InvalidCommand> {
-        if let What::Argv(argv) = &self.what {
+        if let CommandBody::Argv(argv) = &self.what {
             if argv.first().is_none_or(|program| program.is_empty()) {
                 return Err(InvalidCommand::EmptyArgv);
             }
@@ -419,7 +419,7 @@ impl fmt::Debug for Command {
     }
 }
 
-impl fmt::Debug for What {
+impl fmt::Debug for CommandBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shell(script) => f.debug_tuple("Shell").field(&text(script)).finish(),

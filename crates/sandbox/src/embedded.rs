@@ -29,11 +29,10 @@ pub(crate) const STAGE_PROGRAM: EmbeddedProgram = EmbeddedProgram {
     bytes: include_bytes!(env!("VESTAL_EMBEDDED_STAGE")),
 };
 
-/// An embedded program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EmbeddedProgram {
     name: &'static str,
-    /// Tells one build of it from another.
+    /// Distinguishes builds of it.
     id: &'static str,
     pub(crate) bytes: &'static [u8],
 }
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_for_another_architecture_is_a_file_and_its_lack_is_told() {
+    fn a_guest_for_another_architecture_is_a_file_and_its_lack_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         for own in ["", ARCH] {
             assert_eq!(guest_for(own, dir.path()).unwrap(), GUEST);

@@ -10,6 +10,7 @@ use crate::job::JobError;
 use crate::publish::PublishError;
 use crate::spec::Drift;
 use crate::store::{HomeError, LockError, StoreError};
+use crate::sync::SyncError;
 
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,9 @@ pub enum Error {
     /// The sandbox is locked.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// The files of a mounted directory could not be copied to the sandbox or back.
+    #[error("failed to sync files: {0}")]
+    Sync(#[from] SyncError),
     /// The backend failed.
     #[error("backend {backend}: {source}")]
     Backend {
@@ -61,11 +65,11 @@ pub enum Error {
         task: String,
         /// The settings that ask for it.
         isolating: Vec<vestal_config::IsolatingSetting>,
-        /// Why it cannot be had, by backend.
+        /// Why it cannot be obtained, by backend.
         reasons: Vec<String>,
     },
     /// The sandbox was made on a backend that is not the configured one.
-    #[error("sandbox {task:?} lives on backend {was}, and the settings say {now}")]
+    #[error("sandbox {task:?} is on backend {was}, and the settings name {now}")]
     BackendChanged {
         /// The task.
         task: String,
@@ -74,8 +78,28 @@ pub enum Error {
         /// The backend of the settings.
         now: String,
     },
+    /// The sandbox has no isolation at somebody's wish, and this process works for others.
+    #[error(
+        "sandbox {task:?} is on backend {backend}, which does not isolate, and is refused to requests over a network"
+    )]
+    NotPermitted {
+        /// The task.
+        task: String,
+        /// Its backend.
+        backend: String,
+    },
+    /// The sandbox has no isolation, and this process takes isolated ones only.
+    #[error(
+        "the sandbox of task {task:?} would be on backend {backend}, which isolates nothing: its commands would run on this machine as you"
+    )]
+    NotConfined {
+        /// The task.
+        task: String,
+        /// The backend.
+        backend: String,
+    },
     /// The sandbox's backend does not exist in this version.
-    #[error("sandbox {task:?} lives on backend {backend}, which this version does not have")]
+    #[error("sandbox {task:?} is on backend {backend}, which this version does not have")]
     UnknownBackend {
         /// The task.
         task: String,
@@ -87,6 +111,22 @@ pub enum Error {
     NoSandbox {
         /// The task.
         task: String,
+    },
+    /// Only a sandbox on another machine can be forgotten.
+    #[error("the sandbox of task {task:?} is not on another machine, but on backend {backend}")]
+    NotElsewhere {
+        /// The task.
+        task: String,
+        /// Its backend.
+        backend: &'static str,
+    },
+    /// A sandbox whose machine answers is not forgotten.
+    #[error("the machine of the sandbox of task {task:?} answers: {machine}")]
+    Answers {
+        /// The task.
+        task: String,
+        /// The machine.
+        machine: String,
     },
     /// The sandbox exists but does not run, and the call needs it to.
     #[error("the sandbox of task {task:?} is stopped")]
@@ -143,7 +183,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// The settings isolate more than the sandbox does, and jobs are in the way
-    /// of making it anew.
+    /// of rebuilding it.
     #[error(
         "the settings {} isolate more than the running sandbox, which is busy: {}",
         keys(drift),
@@ -193,7 +233,7 @@ pub enum Error {
         job: JobId,
     },
     /// The connection was lost, and nothing tells any more whether the command ran.
-    #[error("the connection was lost, and whether the command ran cannot be told (job {job})")]
+    #[error("the connection was lost, and it is not known whether the command ran (job {job})")]
     OutcomeUnknown {
         /// The job.
         job: JobId,
@@ -299,6 +339,30 @@ pub enum CopyError {
         /// The directories.
         files: Vec<PathBuf>,
     },
+    /// Where it is to move there are files of it from before.
+    #[error(
+        "backend {backend} has files of the sandbox of task {task:?} from before ({})",
+        files.join(", ")
+    )]
+    Occupied {
+        /// The task.
+        task: String,
+        /// The backend it was to move to.
+        backend: String,
+        /// The directories.
+        files: Vec<String>,
+    },
+    /// The settings lead to another place than the one where its files are.
+    #[error(
+        "the files of the sandbox of task {task:?} are not where the settings of backend {backend} \
+         lead to"
+    )]
+    Misplaced {
+        /// The task.
+        task: String,
+        /// Its backend.
+        backend: String,
+    },
     /// The disk is too full for the copy.
     #[error("the disk of {} is too full for the copy: {problem}", path.display())]
     NoSpace {
@@ -331,9 +395,7 @@ impl CopyError {
                 "choose another name, or remove that snapshot first".to_owned()
             }
             Self::NoSnapshot { .. } => "see which there are: vestal snapshots".to_owned(),
-            Self::SandboxExists { task } => format!(
-                "choose another task, or remove what it has first: vestal rm --files {task:?}"
-            ),
+            Self::SandboxExists { .. } => "choose another task for the copy".to_owned(),
             Self::OtherBackend { task, was, .. } => {
                 format!("move the sandbox there first: vestal rebuild --backend {was} {task:?}")
             }
@@ -353,6 +415,12 @@ impl CopyError {
             Self::FilesHere { .. } => "take a sandbox of another task there, and copy what is \
                                        needed with `vestal cp`"
                 .to_owned(),
+            Self::Occupied { .. } => {
+                "look at them, and move them away or remove them; then repeat".to_owned()
+            }
+            Self::Misplaced { task, .. } => format!(
+                "set them to what they were when it was made, which vestal inspect {task:?} shows"
+            ),
             Self::NoSpace { .. } => {
                 "free some space, or remove snapshots that are not needed any more".to_owned()
             }

@@ -22,7 +22,16 @@ pub const NAMES: &[&str] = &[
     "native.create.limited",
     "native.create.under-way",
     "native.create.ready",
+    "apptainer.create.prepared",
+    "apptainer.create.filled",
+    "apptainer.create.limited",
+    "apptainer.create.under-way",
+    "apptainer.create.ready",
     "ssh.create.sent",
+    "kubernetes.create.claimed",
+    "kubernetes.create.cleared",
+    "kubernetes.create.made",
+    "kubernetes.create.runs",
     "create.guest-started",
     "create.record-written",
     "create.intent-cleared",
@@ -33,7 +42,15 @@ pub const NAMES: &[&str] = &[
     "native.start.limited",
     "native.start.under-way",
     "native.start.ready",
+    "apptainer.start.prepared",
+    "apptainer.start.limited",
+    "apptainer.start.under-way",
+    "apptainer.start.ready",
     "ssh.start.sent",
+    "kubernetes.start.claimed",
+    "kubernetes.start.cleared",
+    "kubernetes.start.made",
+    "kubernetes.start.runs",
     "start.guest-started",
     "start.record-written",
     "start.intent-cleared",
@@ -47,6 +64,8 @@ pub const NAMES: &[&str] = &[
     "remove.record-written",
     "remove.snapshots-removed",
     "remove.files-removed",
+    "forget.noted",
+    "forget.moved-aside",
     "snapshot.intent-written",
     "snapshot.files-copied",
     "snapshot.saved",
@@ -67,11 +86,17 @@ pub const NAMES: &[&str] = &[
     "rebuild.files-switched",
     "rebuild.instance-made",
     "rebuild.settled",
+    "relocate.files-carried",
+    "sync.planned",
+    "sync.there-changed",
+    "sync.here-changed",
+    "sync.agreed",
+    "sync.agreement-written",
 ];
 
 /// Dies here if the test asks for it.
 #[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is not a setting")]
 pub(crate) fn reach(name: &str) {
     debug_assert!(NAMES.contains(&name), "{name} is not listed");
     if std::env::var_os("VESTAL_FAILPOINT").is_some_and(|wanted| wanted == name) {

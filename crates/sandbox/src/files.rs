@@ -353,7 +353,7 @@ fn check_found(found: &FoundMatches, query: &SearchQuery) -> Result<(), Violatio
     Ok(())
 }
 
-fn is_name(name: &[u8]) -> bool {
+pub(crate) fn is_name(name: &[u8]) -> bool {
     (1..=NAME_MAX).contains(&name.len())
         && name != b"."
         && name != b".."

@@ -3,8 +3,9 @@
 //! A [`JobStream`] follows a job through lost connections. The functions that
 //! take a [`Connection`] stand for that connection alone: nothing there tries
 //! twice. A caller that loses the guest learns the job's id and whether the
-//! request had left, and asks with [`lookup`] what became of it.
+//! request had left, and asks with [`lookup`] its outcome.
 
+mod collect;
 mod control;
 mod recovery;
 mod running;
@@ -20,12 +21,16 @@ mod tests;
 use std::io;
 use std::time::Duration;
 
-use vestal_wire::{AttachJob, CallRequest, Fault, JobId, JobInfo, JobState, OutputDelivery};
+use rustix::io::Errno;
+use vestal_wire::{
+    AttachJob, CallRequest, Fault, FaultCode, JobId, JobInfo, JobState, OutputDelivery,
+};
 
 use crate::client::{CallError, Connection, Violation};
 use crate::command::{Command, CommandInput, InvalidCommand, PreparedCommand};
 use crate::output::{Capture, CapturedOutput};
 
+pub use collect::{JobOutput, OutputWindow, StreamPart};
 pub use control::{
     AfterInput, FoundJob, FoundJobs, JobFilter, JobList, end_session, find, find_in, jobs, kill,
     lookup, of_session, resize, signal, wait, write,
@@ -76,7 +81,7 @@ pub enum JobError {
         source: CallError,
     },
     /// The source of the job's input failed. A command that was started with
-    /// that input has been killed, rather than go on with a part of it.
+    /// that input has been killed, rather than continue with a part of it.
     #[error("the input of job {job} failed: {source}")]
     Input {
         /// The job.
@@ -89,7 +94,7 @@ pub enum JobError {
 impl JobError {
     pub(crate) fn new(connection: &Connection, job: &JobId, error: CallError) -> Self {
         match error {
-            CallError::Fault(fault) => Self::Fault(fault),
+            CallError::Fault(fault) => Self::Fault(naming_limit(fault)),
             CallError::Unsendable(error) => Self::TooLarge(error),
             source => Self::Lost {
                 job: job.clone(),
@@ -100,6 +105,18 @@ impl JobError {
             },
         }
     }
+}
+
+/// Adds which limit a guest has met that cannot start a process: "resource temporarily unavailable"
+/// names none.
+fn naming_limit(mut fault: Fault) -> Fault {
+    if fault.code == FaultCode::System && fault.errno == Some(Errno::AGAIN.raw_os_error()) {
+        fault.message.push_str(
+            "; as many processes run as may: in this sandbox (terminal.container_pids, which \
+             `vestal inspect` shows), or of its user; end some of its jobs, or stop it",
+        );
+    }
+    fault
 }
 
 impl JobError {

@@ -296,3 +296,16 @@ async fn a_job_is_attached_to_from_an_offset() {
     assert_eq!(soon(job.next()).await.unwrap(), None);
     assert_eq!(soon(job.finish()).await.unwrap(), ended(&id));
 }
+
+#[tokio::test]
+async fn a_command_that_finds_no_room_for_a_process_names_the_limit() {
+    let (connection, mut guest) = connected().await;
+    let (refused, ()) = tokio::join!(run(&connection, Command::shell("true")), async {
+        let (channel, _) = guest.start().await;
+        let message = "the command cannot be started: its process: no room".to_owned();
+        let fault = Fault { code: FaultCode::System, message, errno: Some(11) };
+        guest.reply(channel, &CallReply::Fault(fault)).await;
+    });
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("terminal.container_pids"), "{refused}");
+}

@@ -19,6 +19,7 @@ mod shell;
 mod snapshot;
 mod spec;
 mod store;
+mod sync;
 
 pub mod backend;
 pub mod client;
@@ -26,12 +27,12 @@ pub mod files;
 pub mod job;
 pub mod settings;
 
-pub use backends::registered as registered_backends;
+pub use backends::{registered as registered_backends, schema};
 pub use command::{Command, CommandInput, InvalidCommand, new_job_id};
 pub use embedded::GUEST;
 pub use engine::{
-    CLOSE_WITHIN, DiskUsage, Engine, EngineOptions, FilesOnRemoval, Pruned, ReapReason, Reaped,
-    Removal, SandboxSummary, StateBefore, SummaryState,
+    CLOSE_WITHIN, DiskUsage, Engine, EngineOptions, FilesOnRemoval, LastKnown, LeftBehind, Pruned,
+    ReapReason, Reaped, Removal, SandboxSummary, StateBefore, SummaryState,
 };
 pub use error::{CopyError, Error};
 #[cfg(feature = "failpoints")]
@@ -43,14 +44,15 @@ pub use overrides::Overrides;
 pub use ports::{PortStream, connect_port, listening_ports};
 pub use profile::{ProfileSandboxes, ProfileSandboxesError};
 pub use publish::{Bundle, BundleContent, BundleError, BundleItem, PublishError, PublishedName};
-pub use sandbox::{Cleanup, JobWarning, Opening, Reach, Sandbox};
-pub use settings::{BackendChoice, Handing, Isolation, SandboxSettings, keys, schema};
+pub use sandbox::{Cleanup, JobWarning, Opening, Reach, Sandbox, SyncMode, SyncStatus};
+pub use settings::{BackendChoice, Isolation, SandboxSettings, VariableForwarding, keys};
 pub use shell::{interactive_shell, redraw_terminal};
 pub use snapshot::{
     Forked, InvalidSnapshotName, Rebuild, Rebuilt, Restored, Snapshot, SnapshotName, WhileBusy,
 };
 pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
+pub use sync::{SyncConflict, SyncError, SyncReport};
 pub use vestal_process::{ProcessHandle, ProcessId, boot_id};
 pub use vestal_wire::{
     AttachJob, Cause, CreateMode, DirectoryEntry, EnvVar, Fault, FaultCode, FileEdit, FileKind,

@@ -9,19 +9,21 @@
 
 mod exposed;
 mod own_dirs;
-mod stores;
+mod pins;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, openat};
 use vestal_config::{ConfigError, Settings};
 
 use self::exposed::Exposed;
-pub(crate) use self::own_dirs::{MACHINE_DIR, OwnDirs};
-pub(crate) use self::stores::{Cover, admit_store, covers, is_replaced};
-use self::stores::{Pin, Pins};
-use self::walk::{Astray, Reached, walk};
+pub(crate) use self::own_dirs::{MACHINE_DIR, OwnDirs, admit_store};
+pub(crate) use self::pins::{MountCover, covers, is_replaced};
+use self::pins::{Pin, Pins};
+use self::walk::{PathProblem, Reached, walk};
 use crate::TaskName;
 use crate::backend::{BackendError, InstanceRequest};
 use crate::key::quoted;
@@ -133,6 +135,37 @@ pub(crate) fn admit(
     Ok(mounts)
 }
 
+/// Opens a directory that is copied to a sandbox and back, and notes that the sandbox can
+/// change what is in it.
+pub(crate) fn open_synced(
+    settings: &Settings,
+    path: &Path,
+    task: &TaskName,
+) -> Result<OwnedFd, BackendError> {
+    let failed = |error: std::io::Error| BackendError::Io {
+        action: format!("look at {}, which is copied to the sandbox", path.display()),
+        source: error,
+    };
+    let own_dirs = OwnDirs::of(settings)?;
+    let mut exposed = own_dirs.exposed().map_err(failed)?;
+    let wanted = MountRequest { path: path.to_owned(), writable: true };
+    let (reached, _) = look_at(&own_dirs, &exposed, &wanted, &Pins::default(), task)?;
+    let covered = covers(&own_dirs.hidden, &reached.path, Path::new("/"));
+    if let Some(cover) = covered.first() {
+        return Err(BackendError::Advised {
+            problem: format!(
+                "{} cannot be copied to the sandbox: the Vestal home is in it, at .{}",
+                path.display(),
+                cover.target.display()
+            ),
+            advice: "mount a directory that does not hold it".to_owned(),
+        });
+    }
+    exposed.add(&reached.path, reached.identity).map_err(failed)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(&reached.file, c".", flags, Mode::empty()).map_err(|errno| failed(errno.into()))
+}
+
 /// Checks that what has the names of these directories now may be mounted in an
 /// instance that was made with other ones. Nothing is noted.
 pub(crate) fn check_again(
@@ -217,7 +250,7 @@ pub(crate) fn are_unmoved(own_dirs: &OwnDirs, mounts: &Mounts) -> bool {
 
 /// Returns which file it is, where that will still be so when its filesystem is
 /// mounted the next time.
-fn lasting(reached: &Reached) -> Option<walk::Identity> {
+fn lasting(reached: &Reached) -> Option<walk::InodeIdentity> {
     let kind = rustix::fs::fstatfs(&reached.file).ok()?.f_type;
     (!numbers_change(kind)).then_some(reached.identity)
 }
@@ -272,7 +305,7 @@ pub(crate) fn planted_link(settings: &Settings, way: &Path) -> Result<Option<Str
             return Ok(Some(format!("{} cannot be used: {error}", notes.display())));
         }
     };
-    let Err(Astray::Link { at, to }) = walk(way, |at, found| exposed.holds(at, found)) else {
+    let Err(PathProblem::Link { at, to }) = walk(way, |at, found| exposed.holds(at, found)) else {
         return Ok(None);
     };
     Ok(Some(format!(
@@ -284,9 +317,9 @@ pub(crate) fn planted_link(settings: &Settings, way: &Path) -> Result<Option<Str
     )))
 }
 
-fn lost(asked: &Path, astray: Astray) -> BackendError {
+fn lost(asked: &Path, astray: PathProblem) -> BackendError {
     match astray {
-        Astray::Link { at, to } => BackendError::Advised {
+        PathProblem::Link { at, to } => BackendError::Advised {
             problem: format!(
                 "{} cannot be mounted: {} is a link to {}, in a directory that a sandbox can \
                  write to, and may be its doing",
@@ -298,7 +331,7 @@ fn lost(asked: &Path, astray: Astray) -> BackendError {
                      made it, and remove it"
                 .to_owned(),
         },
-        Astray::Io(source) => BackendError::Advised {
+        PathProblem::Io(source) => BackendError::Advised {
             problem: format!("{} cannot be mounted: {source}", asked.display()),
             advice: "make it, or mend the setting that names it".to_owned(),
         },
@@ -349,10 +382,10 @@ mod tests {
         pins.mounts.insert(other.clone(), made_with);
         pins.write(&instance).unwrap();
         std::fs::create_dir(&other).unwrap();
-        let said = accept(&own_dirs, &instance).unwrap();
-        let said: Vec<String> = said.iter().map(ToString::to_string).collect();
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains("source cannot be mounted"), "{said:?}");
+        let refusal = accept(&own_dirs, &instance).unwrap();
+        let refusal: Vec<String> = refusal.iter().map(ToString::to_string).collect();
+        assert_eq!(refusal.len(), 1, "{refusal:?}");
+        assert!(refusal[0].contains("source cannot be mounted"), "{refusal:?}");
         assert_eq!(pinned(), accepted);
         assert_eq!(Pins::read(&instance).unwrap().mounts[&other].path, other);
     }

@@ -1,4 +1,4 @@
-//! What a caller is told: what it should know about a sandbox it was given, and which long
+//! Notices for a caller: what it should know about a sandbox it was given, and which long
 //! steps are under way.
 
 use std::fmt;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::Drift;
 use crate::backend::Remedy;
-use crate::engine::Inner;
 use crate::key::quoted;
 
 /// Something that a caller should know about a sandbox it was given.
@@ -16,13 +15,13 @@ pub enum Notice {
     NoIsolation,
     /// Settings have changed since the instance was made.
     Drift(Vec<Drift>),
-    /// The instance could not be started and was made anew.
+    /// The instance could not be started and was rebuilt.
     Recreated {
         /// Why the start failed.
         reason: String,
     },
     /// Settings had changed and the instance was made, or started, with them:
-    /// anew, or because it was not running.
+    /// again, or because it was not running.
     Applied(Vec<Drift>),
     /// Another instance of the same sandbox runs and has jobs; it was left
     /// alone.
@@ -46,20 +45,10 @@ pub struct Wording<'a> {
     persistent: bool,
 }
 
-impl Inner {
-    pub(crate) fn wording<'a>(&self, task: &'a str, backend: &'a str) -> Wording<'a> {
-        Wording {
-            task,
-            backend,
-            // What is unknown has to be made anew in any case.
-            remedy: self.declaration(backend).map_or(Remedy::Recreate, |declared| declared.remedy),
-            // A setting that cannot be read was reported where it was needed.
-            persistent: self.persistent_files().unwrap_or(true),
-        }
+impl<'a> Wording<'a> {
+    pub(crate) fn new(task: &'a str, backend: &'a str, remedy: Remedy, persistent: bool) -> Self {
+        Self { task, backend, remedy, persistent }
     }
-}
-
-impl Wording<'_> {
     /// Returns a notice as a sentence.
     #[must_use]
     pub fn describe(self, notice: &Notice) -> String {
@@ -79,12 +68,12 @@ impl Wording<'_> {
             }
             Notice::Applied(drift) => format!(
                 "sandbox {task} was {} with changed settings: {}{}",
-                if self.is_restarted() { "started" } else { "made anew" },
+                if self.is_restarted() { "started" } else { "rebuilt" },
                 changes(drift),
                 loosened(drift),
             ),
             Notice::Recreated { reason } => format!(
-                "sandbox {task} could not be started and was made anew, {}: {reason}",
+                "sandbox {task} could not be started and was rebuilt, {}: {reason}",
                 if self.persistent { "its workspace and home kept" } else { "its files lost" },
             ),
             Notice::Duplicate { name } => format!(
@@ -105,7 +94,7 @@ impl Wording<'_> {
             return format!("to apply them{lost}: vestal stop {task}");
         }
         let files = if self.persistent { "only workspace and home stay" } else { "no file stays" };
-        format!("to make it anew with them ({files}): vestal rebuild {task}")
+        format!("to rebuild it with them ({files}): vestal rebuild {task}")
     }
 
     /// Returns whether changed settings are taken at the next start.
@@ -181,12 +170,12 @@ pub struct ProgressSink(Arc<dyn Fn(Progress) + Send + Sync>);
 
 impl ProgressSink {
     /// Returns a sink that calls `tell`, which must not block.
-    pub fn new(tell: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    pub fn new(report: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(report))
     }
 
-    /// Tells of a step.
-    pub fn tell(&self, progress: Progress) {
+    /// Reports a step.
+    pub fn report(&self, progress: Progress) {
         (self.0)(progress);
     }
 }
@@ -220,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_settings_are_told_with_what_applies_them() {
+    fn changed_settings_are_reported_with_what_applies_them() {
         let restarted = drift(Remedy::Restart, true);
         assert!(
             restarted.ends_with(
@@ -241,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_taken_at_a_start_are_told_and_those_that_isolate_less_are_named() {
+    fn settings_taken_at_a_start_are_reported_and_those_that_isolate_less_are_named() {
         let (remedy, persistent) = (Remedy::Restart, true);
         let about = Wording { task: "web", backend: "any", remedy, persistent };
-        let told = |loosens| about.describe(&Notice::Applied(vec![change(loosens)]));
+        let reported = |loosens| about.describe(&Notice::Applied(vec![change(loosens)]));
         let taken = "sandbox web was started with changed settings: terminal.k (default → 1)";
-        assert_eq!(told(false), taken);
+        assert_eq!(reported(false), taken);
         let less = "; it may be isolated less than before: terminal.k";
-        assert_eq!(told(true), format!("{taken}{less}"));
+        assert_eq!(reported(true), format!("{taken}{less}"));
     }
 }

@@ -50,7 +50,7 @@ impl Captured {
         self.omitted == 0
     }
 
-    /// Returns the stream as text for people: bytes that are no UTF-8 are
+    /// Returns the stream as text for people: bytes that are not UTF-8 are
     /// replaced, and a line says what is left out.
     pub fn text(&self) -> String {
         if self.is_complete() {

@@ -51,17 +51,17 @@ pub struct PortStream {
 pub async fn connect_port(connection: &Connection, port: u16) -> Result<PortStream, CallError> {
     let channel = connection.channel(CallRequest::Connect { port }).await?;
     let (near, far) = tokio::io::duplex(MAX_DATA);
-    let (tell, ended) = oneshot::channel();
+    let (end, ended) = oneshot::channel();
     tokio::spawn(async move {
         if let Err(error) = copy(channel, far).await {
-            // Whoever dropped the stream does not want to know.
-            tell.send(error).ok();
+            // Nobody needs the result if the stream was dropped.
+            end.send(error).ok();
         }
     });
     Ok(PortStream { near, ended })
 }
 
-/// Copies in both directions until the process, or whoever has the near end, closes it.
+/// Copies in both directions until the process or the holder of the near end closes it.
 async fn copy(mut channel: Channel, far: DuplexStream) -> Result<(), CallError> {
     let mut outgoing = channel.outgoing(Stream::Input);
     let (mut from_here, mut to_here) = tokio::io::split(far);
@@ -69,7 +69,7 @@ async fn copy(mut channel: Channel, far: DuplexStream) -> Result<(), CallError> 
         let mut buffer = vec![0; MAX_DATA];
         loop {
             match from_here.read(&mut buffer).await {
-                // The near end was dropped; one that only stops to write cannot be told from it.
+                // The near end was dropped; one that only stops to write looks the same.
                 Ok(0) | Err(_) => return NearEnd::Gone,
                 Ok(count) => {
                     if !outgoing.write(&buffer[..count]).await {

@@ -91,50 +91,43 @@ pub enum PublishError {
 }
 
 /// Where it is kept what a sandbox is shown: a link for each, to where the files
-/// come from. They are shown again when the sandbox is made anew.
+/// come from. They are shown again when the sandbox is rebuilt.
 const REMEMBERED: &str = "published";
 
 /// Most that is shown again.
 const MOST_REMEMBERED: usize = 500;
 
-impl Inner {
-    /// Keeps where something that is shown comes from. Each has a link of its
-    /// own, replaced in one step, so that this takes no lock.
-    pub(crate) fn remember_published(
-        &self,
-        key: &Key,
-        name: &PublishedName,
-        source: &Path,
-    ) -> Result<(), Error> {
-        remember(&self.dir(key), name, source)
-    }
+/// Keeps where something that is shown comes from. Each has a link of its
+/// own, replaced in one step, so that this takes no lock.
+pub(crate) fn remember_published(
+    engine: &Inner,
+    key: &Key,
+    name: &PublishedName,
+    source: &Path,
+) -> Result<(), Error> {
+    remember(&engine.dir(key), name, source)
+}
 
-    /// Shows a new instance what the sandbox was shown before. What is not
-    /// there any more is forgotten; that something cannot be shown is no reason
-    /// to have no sandbox.
-    pub(crate) async fn publish_again(
-        &self,
-        dir: &SandboxDir,
-        backend: &dyn Backend,
-        instance: &Instance,
-    ) {
-        let Some(publishing) = backend.publishing() else { return };
-        for (name, link) in remembered(dir) {
-            let Ok(source) = fs::read_link(&link) else { continue };
-            let shown = match read_bundle(&source).await {
-                Ok(bundle) => publishing.publish(instance, &name, &bundle).await.map(drop),
-                Err(_) if !source.is_dir() => {
-                    fs::remove_file(&link).ok();
-                    continue;
-                }
-                Err(error) => {
-                    tracing::debug!(%error, %name, "not shown again");
-                    continue;
-                }
-            };
-            if let Err(error) = shown {
-                tracing::warn!(%error, %name, "cannot be shown to the sandbox");
+/// Shows a new instance what the sandbox was shown before. What is not
+/// there any more is forgotten; that something cannot be shown is not a reason
+/// to have no sandbox.
+pub(crate) async fn publish_again(dir: &SandboxDir, backend: &dyn Backend, instance: &Instance) {
+    let Some(publishing) = backend.publishing() else { return };
+    for (name, link) in remembered(dir) {
+        let Ok(source) = fs::read_link(&link) else { continue };
+        let shown = match read_bundle(&source).await {
+            Ok(bundle) => publishing.publish(instance, &name, &bundle).await.map(drop),
+            Err(_) if !source.is_dir() => {
+                fs::remove_file(&link).ok();
+                continue;
             }
+            Err(error) => {
+                tracing::debug!(%error, %name, "not shown again");
+                continue;
+            }
+        };
+        if let Err(error) = shown {
+            tracing::warn!(%error, %name, "cannot be shown to the sandbox");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod handle;
 mod reach;
+mod syncing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use crate::{Key, TaskName};
 pub use handle::Cleanup;
 pub(crate) use handle::{Handle, Ownership};
 pub use reach::{Opening, Reach};
+pub(crate) use syncing::sync_rules;
+pub use syncing::{SyncMode, SyncStatus};
 
 /// A durable place where commands run.
 ///
@@ -171,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_killed_for_want_of_memory_and_a_session_not_saved_are_told() {
+    fn a_command_killed_for_want_of_memory_and_a_session_not_saved_are_reported() {
         let texts = |kills, error| -> Vec<String> {
             warnings(kills, error).iter().map(ToString::to_string).collect()
         };

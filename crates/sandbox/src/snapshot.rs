@@ -107,14 +107,14 @@ pub struct Forked {
     pub remarks: Vec<String>,
 }
 
-/// How a sandbox is to be made anew.
+/// How a sandbox is to be rebuilt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rebuild {
     /// The backend; absent: the one it is on.
     pub backend: Option<String>,
 }
 
-/// A sandbox that was made anew.
+/// A sandbox that was rebuilt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebuilt {
     /// The backend it was on.

@@ -28,6 +28,8 @@ pub enum Tightening {
     Off,
     /// A list, written as JSON, that lacks something isolates more: mounts.
     Fewer,
+    /// Any value isolates more than none, and may isolate more than another one.
+    Set,
     /// Any change may isolate more: users.
     Any,
 }
@@ -86,7 +88,7 @@ impl fmt::Display for Ceiling {
 
 /// Settings that shape an instance, in canonical form: every value that is not
 /// the default, by key. An absent key is the default, so that a new version
-/// with new keys is no drift.
+/// with new keys is not drift.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spec {
     values: BTreeMap<String, SpecValue>,
@@ -200,6 +202,7 @@ fn tightens(tightening: Tightening, was: Option<&String>, now: Option<&String>) 
     match tightening {
         Tightening::Never => false,
         Tightening::Any => true,
+        Tightening::Set => now.is_some(),
         Tightening::Off => now.is_some_and(|now| now == "false"),
         Tightening::Fewer => {
             let list = |text: Option<&String>| {
@@ -207,7 +210,7 @@ fn tightens(tightening: Tightening, was: Option<&String>, now: Option<&String>) 
             };
             match (list(was), list(now)) {
                 (Some(was), Some(now)) => was.iter().any(|entry| !now.contains(entry)),
-                // What is no list cannot be compared: be careful.
+                // What is not a list cannot be compared: be careful.
                 (None, _) | (_, None) => true,
             }
         }
@@ -216,7 +219,7 @@ fn tightens(tightening: Tightening, was: Option<&String>, now: Option<&String>) 
                 |text: Option<&String>| text.map_or(Some(default), |text| Ceiling::parse(text));
             match (ceiling(was), ceiling(now)) {
                 (Some(was), Some(now)) => now < was,
-                // What is no number cannot be compared: be careful.
+                // What is not a number cannot be compared: be careful.
                 (None, _) | (_, None) => true,
             }
         }
@@ -279,6 +282,9 @@ mod tests {
             (Tightening::Off, None, some("false"), true),
             (Tightening::Off, some("false"), None, false),
             (Tightening::Any, some("a"), None, true),
+            (Tightening::Set, None, some("a"), true),
+            (Tightening::Set, some("b"), some("a"), true),
+            (Tightening::Set, some("a"), None, false),
             (Tightening::Never, some("2"), some("1"), false),
         ];
         for (rule, was, now, expected) in cases {

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 
 /// The wall clock, or one that tests set. Clones are the same clock.
 #[derive(Debug, Clone, Default)]
-pub struct Clock {
+pub struct ScheduleClock {
     /// Milliseconds since 1970 of a clock that is set by hand; none: the machine's clock.
     set: Option<Arc<AtomicI64>>,
 }
 
-impl Clock {
+impl ScheduleClock {
     /// Returns the clock of this machine.
     pub const fn system() -> Self {
         Self { set: None }

@@ -27,6 +27,14 @@ pub enum Error {
     /// There is no such run, or it is no longer kept.
     #[error("there is no run {0}; the last runs of a schedule are kept")]
     NoRun(ScheduleRunId),
+    /// Another schedule has the name.
+    #[error("schedule {id} is called {name:?} already; choose another name")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The id of the other one.
+        id: String,
+    },
     /// A text that is not the id of a schedule.
     #[error(transparent)]
     InvalidId(#[from] InvalidScheduleId),

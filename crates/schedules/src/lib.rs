@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod claimed_run;
 mod clock;
 mod error;
 pub mod keys;
@@ -12,7 +13,8 @@ mod store;
 mod timing;
 mod wake;
 
-pub use clock::Clock;
+pub use claimed_run::run_claimed;
+pub use clock::ScheduleClock;
 pub use error::Error;
 pub use moments::{InvalidZone, Zone};
 pub use run::{
@@ -23,7 +25,7 @@ pub use schedule::{
     InvalidScheduleId, MissedPolicy, NewSchedule, Schedule, ScheduleChange, ScheduleDelivery,
     ScheduleId, ScheduleState,
 };
-pub use scheduler::{DeliveryError, Executor, RunJob, Scheduler, SchedulerLimits, run_claimed};
+pub use scheduler::{DeliveryError, Executor, RunJob, Scheduler, SchedulerLimits};
 pub use store::{KEPT_RUNS, ScheduleStore, Taken, store_path};
 pub use timing::{InvalidTiming, ScheduleTiming};
 

@@ -1,6 +1,6 @@
 //! The moments at which a schedule is due, in a time zone with its changes of the clock.
 //!
-//! The clock on the wall is searched, and what it shows is turned into a moment by two rules: what
+//! The local clock is searched, and what it shows is turned into a moment by two rules: what
 //! it never shows (a gap) comes at the first moment after the gap, what it shows twice (an overlap)
 //! comes the first time only. So each due moment of the wall clock comes exactly once.
 
@@ -72,12 +72,12 @@ impl Zone {
         &self.name
     }
 
-    /// Returns what the clock on the wall shows at a moment.
+    /// Returns what the local clock shows at a moment.
     pub fn show(&self, at: Timestamp) -> jiff::Zoned {
         at.to_zoned(self.zone.clone())
     }
 
-    /// Returns the moment at which the clock on the wall shows this, by the two rules above.
+    /// Returns the moment at which the local clock shows this, by the two rules above.
     fn moment(&self, civil: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(civil);
         match ambiguous.offset() {

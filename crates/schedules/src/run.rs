@@ -1,4 +1,4 @@
-//! Runs of a schedule: what became of its due moments.
+//! Runs of a schedule: the outcome of its due moments.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
@@ -39,7 +39,7 @@ impl fmt::Display for ScheduleRunId {
     }
 }
 
-/// Why a run was begun.
+/// Why a run was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
@@ -66,7 +66,7 @@ impl Trigger {
     }
 }
 
-/// What became of a due moment.
+/// The outcome of a due moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleRunStatus {
@@ -133,7 +133,7 @@ impl ScheduleRunStatus {
     }
 
     /// Reports whether a person should know of it.
-    pub const fn is_trouble(self) -> bool {
+    pub const fn is_failure(self) -> bool {
         matches!(
             self,
             Self::Failed | Self::TimedOut | Self::Interrupted | Self::Lost | Self::Missed
@@ -171,7 +171,7 @@ impl RunOwner {
     }
 }
 
-/// What became of the delivery of a run's output.
+/// The outcome of the delivery of a run's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivered {
@@ -211,9 +211,9 @@ pub struct ScheduleRun {
     pub id: ScheduleRunId,
     /// The schedule.
     pub schedule: ScheduleId,
-    /// Why it was begun.
+    /// Why it was started.
     pub trigger: Trigger,
-    /// What became of it.
+    /// Its outcome.
     pub status: ScheduleRunStatus,
     /// The due moment; none if somebody asked for it. Of several missed ones, the first.
     pub due_at: Option<Timestamp>,
@@ -239,7 +239,7 @@ pub struct ScheduleRun {
     pub tokens: Option<u64>,
     /// What it cost, in millionths of a US dollar, if known.
     pub micro_usd: Option<u64>,
-    /// What became of the delivery.
+    /// The outcome of the delivery.
     pub delivered: Delivered,
     /// Why the output was not delivered.
     pub delivery_error: Option<String>,
@@ -292,7 +292,7 @@ impl RunOutcome {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunReport {
     /// How it ended.

@@ -101,7 +101,7 @@ impl fmt::Display for ScheduleId {
     }
 }
 
-/// What happens to a moment at which nobody was there to run it.
+/// What happens to a moment at which no gateway was running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedPolicy {
@@ -192,7 +192,7 @@ pub struct NewSchedule {
     pub name: Option<String>,
     /// When it is due.
     pub timing: ScheduleTiming,
-    /// The time zone of the clock on the wall that `timing` means.
+    /// The time zone of the local clock that `timing` means.
     pub zone: Zone,
     /// What the agent is asked.
     pub prompt: String,
@@ -310,9 +310,9 @@ fn name_of(prompt: &str) -> String {
 pub struct ScheduleChange {
     /// Its name.
     pub name: Option<String>,
-    /// When it is due. Its next moment is found anew.
+    /// When it is due. Its next moment is found again.
     pub timing: Option<ScheduleTiming>,
-    /// The time zone. Its next moment is found anew.
+    /// The time zone. Its next moment is found again.
     pub zone: Option<Zone>,
     /// What the agent is asked.
     pub prompt: Option<String>,
@@ -399,7 +399,7 @@ pub struct Schedule {
     pub next_at: Option<Timestamp>,
     /// When the last run began.
     pub last_run_at: Option<Timestamp>,
-    /// What became of the last moment or run.
+    /// The outcome of the last moment or run.
     pub last_status: Option<ScheduleRunStatus>,
     /// Runs that ended, all in all.
     pub runs: u64,

@@ -9,10 +9,11 @@ use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::clock::Clock;
+use crate::claimed_run::{RECORD_PAUSES, carry_out, record};
+use crate::clock::ScheduleClock;
 use crate::run::{Delivered, RunOutcome, RunOwner, RunReport, ScheduleRun, ScheduleRunId};
 use crate::schedule::Schedule;
 use crate::store::{ScheduleStore, Taken};
@@ -28,17 +29,8 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 /// The pause after a failure of the store.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// How long a run that was interrupted may take to end.
-const INTERRUPTED_WITHIN: Duration = Duration::from_secs(30);
-
 /// How long a delivery waits whose conversation is in use.
 const DELIVER_AGAIN: Duration = Duration::from_secs(30);
-
-/// Tries to record the end of a run once nobody is to wait for it any more.
-const LAST_TRIES: u32 = 6;
-
-/// The first and the longest pause between tries to record the end of a run.
-const RECORD_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
 
 /// What a due run does. The scheduler knows when; this knows what.
 #[async_trait]
@@ -72,7 +64,7 @@ pub struct RunJob {
     pub schedule: Schedule,
     /// The run.
     pub run: ScheduleRunId,
-    store: ScheduleStore,
+    pub(crate) store: ScheduleStore,
 }
 
 impl RunJob {
@@ -105,11 +97,11 @@ struct SchedulerShared {
     store: ScheduleStore,
     executor: Arc<dyn Executor>,
     limits: SchedulerLimits,
-    clock: Clock,
+    clock: ScheduleClock,
     owner: RunOwner,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
-    /// Cancelled when no new runs are begun.
+    /// Cancelled when no new runs are started.
     stop: CancellationToken,
     /// Cancelled when runs in progress must end.
     interrupt: CancellationToken,
@@ -126,7 +118,7 @@ impl Scheduler {
         store: ScheduleStore,
         executor: Arc<dyn Executor>,
         limits: SchedulerLimits,
-        clock: Clock,
+        clock: ScheduleClock,
     ) -> Result<Self> {
         let shared = SchedulerShared {
             store,
@@ -177,19 +169,19 @@ impl Scheduler {
         }
     }
 
-    /// Begins no new runs from now on. Claimed runs that have not begun end as interrupted.
+    /// Begins no new runs from now on. Claimed runs that have not started end as interrupted.
     pub fn stop(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();
     }
 
-    /// Waits for the runs in progress; interrupts them when `patience` is over or `hurry` resolves,
+    /// Waits for the runs in progress; interrupts them when `grace` is over or `hurry` resolves,
     /// and waits for that. Returns how many were interrupted.
-    pub async fn drain(&self, patience: Duration, hurry: impl Future<Output = ()>) -> usize {
+    pub async fn drain(&self, grace: Duration, hurry: impl Future<Output = ()>) -> usize {
         self.stop();
         tokio::select! {
             () = self.shared.tasks.wait() => return 0,
-            () = tokio::time::sleep(patience) => {}
+            () = tokio::time::sleep(grace) => {}
             () = hurry => {}
         }
         let interrupted = self.shared.tasks.len();
@@ -244,7 +236,7 @@ impl Scheduler {
             let Some(slot) = slot else {
                 let report = RunReport::without_answer(
                     RunOutcome::Interrupted,
-                    "it had not begun when the gateway stopped",
+                    "it had not started when the gateway stopped",
                 );
                 return this.record(run, &report).await;
             };
@@ -317,119 +309,6 @@ async fn changed(wake: Option<&FileWatch>) {
     std::future::pending::<()>().await;
 }
 
-/// Carries out a run that this process has claimed, within its time, and records how it ended. What
-/// cannot be recorded within some seconds is found as lost when this process is gone.
-#[boxed]
-pub async fn run_claimed(
-    store: &ScheduleStore,
-    executor: Arc<dyn Executor>,
-    schedule: Schedule,
-    run: ScheduleRunId,
-    timeout: Duration,
-    stop: CancellationToken,
-    clock: &Clock,
-) -> RunReport {
-    let report = carry_out(store, executor, schedule, run, timeout, stop, clock).await;
-    let soon = CancellationToken::new();
-    soon.cancel();
-    let finish = || store.finish(run, &report, clock.now());
-    record(run, finish, &soon, RECORD_PAUSES).await;
-    report
-}
-
-async fn carry_out(
-    store: &ScheduleStore,
-    executor: Arc<dyn Executor>,
-    schedule: Schedule,
-    run: ScheduleRunId,
-    timeout: Duration,
-    stop: CancellationToken,
-    clock: &Clock,
-) -> RunReport {
-    tracing::info!(name = schedule.name, "a scheduled run begins");
-    let report = match store.started(run, clock.now(), timeout).await {
-        Ok(()) => {
-            let job = RunJob { schedule, run, store: store.clone() };
-            within(executor, job, timeout, stop).await
-        }
-        // What cannot be recorded as begun is not begun.
-        Err(error) => RunReport::without_answer(RunOutcome::Failed, error.to_string()),
-    };
-    tracing::info!(
-        outcome = report.outcome.status().word(),
-        error = report.error,
-        "a scheduled run ended"
-    );
-    report
-}
-
-async fn within(
-    executor: Arc<dyn Executor>,
-    job: RunJob,
-    timeout: Duration,
-    stop: CancellationToken,
-) -> RunReport {
-    let stop = stop.child_token();
-    let executing = {
-        let stop = stop.clone();
-        async move { executor.execute(job, stop).await }.in_current_span()
-    };
-    // In a task of its own: whatever happens in it, the run gets its record.
-    let mut execution = AbortOnDropHandle::new(tokio::spawn(executing));
-    let crashed = |error: tokio::task::JoinError| {
-        RunReport::without_answer(RunOutcome::Failed, format!("internal error: {error}"))
-    };
-    let (outcome, why) = tokio::select! {
-        biased;
-        report = &mut execution => return report.unwrap_or_else(crashed),
-        () = stop.cancelled() => (RunOutcome::Interrupted, "it was interrupted".to_owned()),
-        () = tokio::time::sleep(timeout) => {
-            let why = format!("it took longer than {} s (cron.timeout_seconds)", timeout.as_secs());
-            (RunOutcome::TimedOut, why)
-        }
-    };
-    stop.cancel();
-    match tokio::time::timeout(INTERRUPTED_WITHIN, &mut execution).await {
-        // It ended by itself at the same moment.
-        Ok(Ok(report)) if report.outcome == RunOutcome::Succeeded => report,
-        Ok(Ok(report)) => {
-            let error = report.error.filter(|_| outcome == RunOutcome::Interrupted).or(Some(why));
-            RunReport { outcome, error, ..report }
-        }
-        Ok(Err(error)) => crashed(error),
-        Err(_) => RunReport::without_answer(outcome, format!("{why}, and did not end in time")),
-    }
-}
-
-/// Records how a run ended, by `finish`. A store that is busy or full is tried again until it takes
-/// it; from `hurry` on only a few times more, and such a run is found as lost when this process is
-/// gone.
-async fn record<F: Future<Output = Result<bool>>>(
-    run: ScheduleRunId,
-    finish: impl Fn() -> F,
-    hurry: &CancellationToken,
-    (mut pause, longest): (Duration, Duration),
-) {
-    let mut left = LAST_TRIES;
-    loop {
-        let Err(error) = finish().await else { return };
-        if hurry.is_cancelled() {
-            left -= 1;
-            pause = pause.min(RECORD_PAUSES.0 * 8);
-        }
-        if left == 0 {
-            return tracing::error!(%error, %run, "the end of a run was not recorded");
-        }
-        tracing::warn!(%error, %run, "the end of a run is recorded later");
-        let is_hurried = hurry.is_cancelled();
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = hurry.cancelled(), if !is_hurried => {}
-        }
-        pause = (pause * 2).min(longest);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -437,15 +316,9 @@ mod tests {
     use super::*;
     use crate::{NewSchedule, ScheduleDelivery, ScheduleTiming, Zone};
 
-    const SHORT: (Duration, Duration) = (Duration::from_micros(10), Duration::from_micros(50));
-
-    fn full() -> Error {
-        Error::Random(std::io::Error::other("the disk is full"))
-    }
-
     /// Answers at once, and can deliver the second time.
     struct Busy {
-        clock: Clock,
+        clock: ScheduleClock,
         delivered: AtomicU32,
     }
 
@@ -477,7 +350,7 @@ mod tests {
     async fn a_delivery_is_tried_again_whatever_the_clock_of_the_wall_does() {
         let dir = tempfile::tempdir().unwrap();
         let store = ScheduleStore::open(dir.path().join("schedules.db")).await.unwrap();
-        let clock = Clock::at("2026-01-31T08:59:00Z".parse().unwrap());
+        let clock = ScheduleClock::at("2026-01-31T08:59:00Z".parse().unwrap());
         let timing = ScheduleTiming::Instant("2026-01-31T09:00:00Z".parse().unwrap());
         let delivery = ScheduleDelivery::Conversation("20260131-090000-k3f9ab".to_owned());
         let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
@@ -499,29 +372,5 @@ mod tests {
         scheduler.stop();
         serving.await.unwrap();
         scheduler.drain(Duration::from_mins(1), std::future::pending()).await;
-    }
-
-    #[tokio::test]
-    async fn the_end_of_a_run_is_recorded_however_long_the_disk_was_full() {
-        let tries = AtomicU32::new(0);
-        let finish = async || {
-            let tried = tries.fetch_add(1, Ordering::SeqCst);
-            if tried < 100 { Err(full()) } else { Ok(true) }
-        };
-        record(ScheduleRunId::new(1), finish, &CancellationToken::new(), SHORT).await;
-        assert_eq!(tries.load(Ordering::SeqCst), 101);
-    }
-
-    #[tokio::test]
-    async fn a_scheduler_that_stops_does_not_wait_for_a_full_disk_for_ever() {
-        let (tries, hurry) = (AtomicU32::new(0), CancellationToken::new());
-        let finish = async || {
-            if tries.fetch_add(1, Ordering::SeqCst) == 20 {
-                hurry.cancel();
-            }
-            Err(full())
-        };
-        record(ScheduleRunId::new(1), finish, &hurry, SHORT).await;
-        assert_eq!(tries.load(Ordering::SeqCst), 20 + LAST_TRIES);
     }
 }

@@ -9,16 +9,13 @@ mod schedules;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use sqlx::pool::PoolConnection;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{
-    ConnectOptions as _, Connection as _, Executor as _, Sqlite, SqliteConnection, SqlitePool,
+use sqlx::{Sqlite, SqliteConnection};
+use vestal_database::{
+    Database, DatabaseOptions, Durability, Layout, WriteTransaction, writer_options,
 };
-use tokio::sync::{Mutex, MutexGuard};
-use vestal_database::{Durability, Layout, begin_write, explain, reader_options, writer_options};
 
 use crate::Result;
 
@@ -43,88 +40,48 @@ pub fn store_path(home: &Path) -> PathBuf {
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
 pub struct ScheduleStore {
-    shared: Arc<ScheduleStoreShared>,
-}
-
-struct ScheduleStoreShared {
-    path: PathBuf,
-    readers: SqlitePool,
-    /// Connected on the first write.
-    writer: Mutex<Option<SqliteConnection>>,
+    database: Arc<Database>,
 }
 
 impl ScheduleStore {
     /// Opens the file, creating it if needed, readable by its owner only.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        vestal_database::make(path)?;
-        Self::prepare(path).await
+        let database = Database::open(path, options(path)).await?;
+        Ok(Self { database: Arc::new(database) })
     }
 
     /// Opens the file if it exists.
     pub async fn open_existing(path: impl AsRef<Path>) -> Result<Option<Self>> {
         let path = path.as_ref();
-        if !vestal_database::is_there(path)? {
-            return Ok(None);
-        }
-        Self::prepare(path).await.map(Some)
-    }
-
-    async fn prepare(path: &Path) -> Result<Self> {
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .acquire_timeout(Duration::from_mins(1))
-            .connect_lazy_with(reader_options(path));
-        let shared =
-            ScheduleStoreShared { path: path.to_owned(), readers, writer: Mutex::new(None) };
-        let store = Self { shared: Arc::new(shared) };
-        let mut reader = store.reader().await?;
-        let is_current = LAYOUT.is_current(path, &mut reader).await?;
-        drop(reader);
-        if !is_current {
-            LAYOUT.upgrade(path, &writer(path)).await?;
-        }
-        Ok(store)
+        let database = Database::open_existing(path, options(path)).await?;
+        Ok(database.map(|database| Self { database: Arc::new(database) }))
     }
 
     /// Returns the file.
     pub fn path(&self) -> &Path {
-        &self.shared.path
+        self.database.path()
     }
 
     /// Closes the file for all clones of this store, after running calls. Nothing is lost without
     /// it; it merges the log into the file.
     #[boxed]
     pub async fn close(self) -> Result<()> {
-        self.shared.readers.close().await;
-        let writer = self.shared.writer.lock().await.take();
-        match writer {
-            Some(writer) => writer.close().await.map_err(|error| self.explain(error)),
-            None => Ok(()),
-        }
+        Ok(self.database.close().await?)
     }
 
     pub(crate) async fn reader(&self) -> Result<PoolConnection<Sqlite>> {
-        self.shared.readers.acquire().await.map_err(|error| self.explain(error))
+        Ok(self.database.reader().await?)
     }
 
     pub(crate) fn explain(&self, error: sqlx::Error) -> crate::Error {
-        explain(self.path(), error).into()
+        self.database.explain(error).into()
     }
 
     /// Begins a write transaction, waiting for other processes.
-    pub(crate) async fn write(&self) -> Result<WriteTransaction<'_>> {
-        let path = self.path();
-        let mut slot = self.shared.writer.lock().await;
-        let mut connection = match slot.take() {
-            Some(connection) => connection,
-            None => writer(path).connect().await.map_err(|error| self.explain(error))?,
-        };
-        begin_write(&mut connection, path).await?;
-        Ok(WriteTransaction { slot, connection, path, is_changed: false })
+    pub(crate) async fn write(&self) -> Result<ScheduleTransaction<'_>> {
+        let transaction = self.database.write().await?;
+        Ok(ScheduleTransaction { transaction, is_changed: false })
     }
 }
 
@@ -134,28 +91,27 @@ impl fmt::Debug for ScheduleStore {
     }
 }
 
-/// A claim must outlive a power loss, or the moment would be run again after it.
-fn writer(path: &Path) -> SqliteConnectOptions {
-    writer_options(path, Durability::Full)
+/// Returns how a process opens the file. A claim must outlive a power loss, or the moment would be
+/// run again after it.
+fn options(path: &Path) -> DatabaseOptions {
+    let writer = writer_options(path, Durability::Full);
+    DatabaseOptions { layout: LAYOUT, readers: READERS, writer }
 }
 
-/// A transaction that holds the file's write lock. Dropped without a commit, it closes its
-/// connection, which rolls it back.
-pub(crate) struct WriteTransaction<'s> {
-    slot: MutexGuard<'s, Option<SqliteConnection>>,
-    connection: SqliteConnection,
-    path: &'s Path,
+/// A write transaction that announces what it has changed.
+pub(crate) struct ScheduleTransaction<'s> {
+    transaction: WriteTransaction<'s>,
     /// Whether anything was changed, which others are to notice.
     is_changed: bool,
 }
 
-impl WriteTransaction<'_> {
+impl ScheduleTransaction<'_> {
     pub(crate) fn on(&mut self) -> &mut SqliteConnection {
-        &mut self.connection
+        self.transaction.on()
     }
 
     pub(crate) fn explain(&self, error: sqlx::Error) -> crate::Error {
-        explain(self.path, error).into()
+        self.transaction.explain(error).into()
     }
 
     /// Runs a statement and returns how many rows it changed.
@@ -163,25 +119,24 @@ impl WriteTransaction<'_> {
         &mut self,
         query: sqlx::query::Query<'_, Sqlite, sqlx::sqlite::SqliteArguments>,
     ) -> Result<u64> {
-        let done = query.execute(&mut self.connection).await;
+        let done = query.execute(self.on()).await;
         let changed = done.map(|done| done.rows_affected()).map_err(|error| self.explain(error))?;
         self.is_changed |= changed > 0;
         Ok(changed)
     }
 
-    /// Says that something was changed by other means.
+    /// Notes that something was changed by other means.
     pub(crate) fn mark_changed(&mut self) {
         self.is_changed = true;
     }
 
     /// Commits. A later kill of the process or a power loss loses nothing.
-    pub(crate) async fn commit(mut self) -> Result<()> {
-        let done = self.connection.execute("COMMIT").await;
-        done.map_err(|error| explain(self.path, error))?;
+    pub(crate) async fn commit(self) -> Result<()> {
+        let path = self.transaction.path().to_owned();
+        self.transaction.commit().await?;
         if self.is_changed {
-            crate::wake::announce(self.path);
+            crate::wake::announce(&path);
         }
-        *self.slot = Some(self.connection);
         Ok(())
     }
 }

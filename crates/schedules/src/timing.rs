@@ -29,16 +29,16 @@ const FIELDS: [(&str, &str); 5] = [
 /// When a schedule is due.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScheduleTiming {
-    /// Whenever the clock on the wall matches a cron expression.
+    /// Whenever the local clock matches a cron expression.
     Cron(CronExpression),
     /// Again and again after so many seconds of elapsed time, counted from when the schedule was made.
     Every {
         /// The interval.
         seconds: i64,
     },
-    /// Once, when the clock on the wall shows this.
+    /// Once, when the local clock shows this.
     At(DateTime),
-    /// Once, at this moment, whatever the clock on the wall shows.
+    /// Once, at this moment, whatever the local clock shows.
     Instant(Timestamp),
 }
 
@@ -151,7 +151,7 @@ impl CronExpression {
         let invalid = |reason: String| InvalidTiming::new(text, reason);
         let allowed = |c: char| c.is_ascii_alphanumeric() || " \t*/,-#@?+".contains(c);
         if !text.chars().all(allowed) {
-            return Err(invalid("it is no cron expression, interval or date".to_owned()));
+            return Err(invalid("it is not a cron expression, an interval or a date".to_owned()));
         }
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         let is_nickname = fields.len() == 1 && text.starts_with('@');
@@ -180,7 +180,7 @@ impl CronExpression {
             });
             invalid(match field {
                 Some(((_, (name, range)), field)) => {
-                    format!("{field:?} is no {name}, which is {range}")
+                    format!("{field:?} is not a {name}, which is {range}")
                 }
                 None => error.to_string().trim_end_matches('.').to_owned(),
             })
@@ -309,13 +309,13 @@ mod tests {
             ("at 2026-02-30T10:00", "a moment has a date and a time"),
             ("* * * *", "has five fields, and this has 4"),
             ("0 * * * * *", "seconds and years are not supported"),
-            ("61 * * * *", "\"61\" is no minute, which is 0-59"),
-            ("0 9 * * funday", "\"funday\" is no weekday, which is 0-7 or sun-sat"),
-            ("0 9 32 * *", "\"32\" is no day of the month"),
+            ("61 * * * *", "\"61\" is not a minute, which is 0-59"),
+            ("0 9 * * funday", "\"funday\" is not a weekday, which is 0-7 or sun-sat"),
+            ("0 9 32 * *", "\"32\" is not a day of the month"),
             ("@reboot", "not a time"),
             ("@fortnightly", "@weekly, @monthly and @yearly are known"),
             ("tomorrow", "has five fields"),
-            ("09:00 täglich", "no cron expression"),
+            ("09:00 täglich", "not a cron expression"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(reason), "{text}: {error}");

@@ -1,7 +1,7 @@
 //! Notices that another process has changed the schedules.
 //!
 //! Writes to the log of the file say nothing: they come before the commit is on disk, and what is not
-//! committed cannot be seen. So whoever has committed a change touches the file, and that is watched.
+//! committed cannot be seen. So a process touches the file after each commit, and that is watched.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vestal_schedules::{
-    Clock, Delivered, DeliveryError, Executor, NewSchedule, RunJob, RunOutcome, RunReport,
-    Schedule, ScheduleDelivery, ScheduleRun, ScheduleRunStatus, ScheduleStore, ScheduleTiming,
+    Delivered, DeliveryError, Executor, NewSchedule, RunJob, RunOutcome, RunReport, Schedule,
+    ScheduleClock, ScheduleDelivery, ScheduleRun, ScheduleRunStatus, ScheduleStore, ScheduleTiming,
     Scheduler, SchedulerLimits, Zone,
 };
 use vestal_testkit::until_async;
@@ -71,17 +71,17 @@ struct Bench {
     fake: Arc<Fake>,
     begun: mpsc::UnboundedReceiver<String>,
     scheduler: Scheduler,
-    clock: Clock,
+    clock: ScheduleClock,
 }
 
 const START: &str = "2026-01-31T08:59:00Z";
 
 impl Bench {
     async fn new(work: Work, limits: SchedulerLimits) -> Self {
-        Self::with(work, limits, Clock::at(START.parse().unwrap())).await
+        Self::with(work, limits, ScheduleClock::at(START.parse().unwrap())).await
     }
 
-    async fn with(work: Work, limits: SchedulerLimits, clock: Clock) -> Self {
+    async fn with(work: Work, limits: SchedulerLimits, clock: ScheduleClock) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = ScheduleStore::open(vestal_schedules::store_path(dir.path())).await.unwrap();
         let (sender, begun) = mpsc::unbounded_channel();
@@ -128,7 +128,7 @@ const LONG: Duration = Duration::from_mins(10);
 #[tokio::test]
 async fn a_schedule_that_another_process_makes_is_run_when_it_is_due() {
     // The clock of the machine: the loop sleeps by it.
-    let mut bench = Bench::with(Work::Answer, limits(2, LONG), Clock::system()).await;
+    let mut bench = Bench::with(Work::Answer, limits(2, LONG), ScheduleClock::system()).await;
     let scheduler = bench.scheduler.clone();
     let serving =
         tokio::spawn(async move { scheduler.serve(|error| assert!(error.is_none())).await });
@@ -206,7 +206,7 @@ async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
         errors.push(run.error.unwrap_or_default());
     }
     assert_eq!(
-        errors.iter().filter(|error| error.contains("had not begun")).count(),
+        errors.iter().filter(|error| error.contains("had not started")).count(),
         1,
         "{errors:?}"
     );

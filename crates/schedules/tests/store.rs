@@ -185,7 +185,7 @@ async fn a_run_whose_process_is_gone_is_shown_as_lost_and_blocks_nothing() {
     assert_eq!(bench.store.run(run).await.unwrap().status, ScheduleRunStatus::Running);
     let path = bench.store.path().to_owned();
     execute(&path, "UPDATE runs SET owner = replace(owner, '\"pid\":', '\"pid\":9')").await;
-    // Nobody has recorded it: whoever looks sees it all the same.
+    // It is not recorded, and shown all the same.
     let seen = bench.store.runs(Some(&schedule.id), 1).await.unwrap().remove(0);
     assert_eq!(seen.status, ScheduleRunStatus::Lost);
     assert!(seen.error.unwrap().contains("its process died"));
@@ -361,8 +361,9 @@ async fn a_schedule_is_found_by_id_beginning_or_name() {
     }
     assert!(matches!(bench.store.find("none").await, Err(Error::NotFound { .. })));
     assert!(matches!(bench.store.find("").await, Err(Error::NotFound { .. })));
-    let change = ScheduleChange { name: Some("logs".to_owned()), ..ScheduleChange::default() };
-    bench.store.edit(&two.id, change, now).await.unwrap();
+    // As it could be before names were kept apart.
+    execute(bench.store.path(), "UPDATE schedules SET name = 'logs'").await;
+    assert_ne!(one.id, two.id);
     match bench.store.find("logs").await {
         Err(Error::Ambiguous { candidates, .. }) => assert_eq!(candidates.len(), 2),
         other => panic!("{other:?}"),
@@ -397,4 +398,58 @@ async fn a_newer_file_is_refused_and_not_changed() {
     let refused = ScheduleStore::open(&path).await.unwrap_err().to_string();
     assert!(refused.contains("has version 99"), "{refused}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn no_two_schedules_are_called_alike() {
+    let bench = Bench::new().await;
+    let now = at("05T12:00:00");
+    let new = |name: Option<&str>| NewSchedule {
+        name: name.map(str::to_owned),
+        ..NewSchedule::new(
+            ScheduleTiming::parse("every 2h", now).unwrap(),
+            Zone::utc(),
+            "look around",
+        )
+    };
+    let first = bench.store.create(new(Some("weekly")), now).await.unwrap();
+    let error = bench.store.create(new(Some("weekly")), now).await.unwrap_err();
+    let is_it = matches!(&error, Error::NameTaken { name, id } if name == "weekly" && *id == first.id.to_string());
+    assert!(is_it, "{error}");
+    // A name that nobody chose gives way.
+    let names = [
+        bench.store.create(new(None), now).await.unwrap().name,
+        bench.store.create(new(None), now).await.unwrap().name,
+    ];
+    assert_eq!(names, ["look around", "look around 2"]);
+    let rename =
+        |name: &str| ScheduleChange { name: Some(name.to_owned()), ..ScheduleChange::default() };
+    let taken = bench.store.edit(&first.id, rename("look around"), now).await.unwrap_err();
+    assert!(matches!(taken, Error::NameTaken { .. }), "{taken}");
+    let same = bench.store.edit(&first.id, rename("weekly"), now).await.unwrap();
+    assert_eq!(same.name, "weekly");
+}
+
+#[tokio::test]
+async fn a_schedule_of_another_program_is_adopted_once_and_paused_if_it_was() {
+    let bench = Bench::new().await;
+    let now = at("01T00:00:00");
+    let new = || {
+        let timing = ScheduleTiming::parse("0 9 * * *", now).unwrap();
+        NewSchedule {
+            name: Some("look".to_owned()),
+            ..NewSchedule::new(timing, Zone::utc(), "look")
+        }
+    };
+    bench.store.create(new(), now).await.unwrap();
+    let id = "c_815d5c00".parse().unwrap();
+    let adopted = bench.store.adopt(&id, new(), ScheduleState::Paused, now).await.unwrap().unwrap();
+    assert_eq!((adopted.name.as_str(), adopted.state), ("look 2", ScheduleState::Paused));
+    assert_eq!(adopted.next_at, None);
+    let again = bench.store.adopt(&id, new(), ScheduleState::Active, now).await.unwrap();
+    assert_eq!(again, None);
+    assert_eq!(bench.store.get(&id).await.unwrap().state, ScheduleState::Paused);
+    let other = "c_7a07de9a".parse().unwrap();
+    let active = bench.store.adopt(&other, new(), ScheduleState::Active, now).await.unwrap();
+    assert_eq!(active.unwrap().next_at, Some(at("01T09:00:00")));
 }

@@ -82,7 +82,7 @@ impl<'a> EventList<'a> {
         self.push(name, &data.to_string(), true);
     }
 
-    /// Adds an event whose data is no JSON.
+    /// Adds an event whose data is not JSON.
     pub(crate) fn mark(&mut self, data: &str) {
         self.push(None, data, false);
     }

@@ -9,7 +9,7 @@ use crate::script::Model;
 /// Returns the events of a streamed answer.
 pub(crate) fn stream(message: &ReplyMessage, exchange: &Exchange<'_>) -> Vec<AnswerFrame> {
     let mut events = EventList::new(message);
-    let tells_usage = exchange.request.body["stream_options"]["include_usage"] == true
+    let sends_usage = exchange.request.body["stream_options"]["include_usage"] == true
         && !events.has(Quirk::NoUsage);
     let chunk = |choices: Value, usage: Value| {
         let mut chunk = json!({
@@ -20,7 +20,7 @@ pub(crate) fn stream(message: &ReplyMessage, exchange: &Exchange<'_>) -> Vec<Ans
             "system_fingerprint": "fp_scripted",
             "choices": choices,
         });
-        if tells_usage {
+        if sends_usage {
             chunk["usage"] = usage;
         }
         chunk
@@ -54,7 +54,7 @@ pub(crate) fn stream(message: &ReplyMessage, exchange: &Exchange<'_>) -> Vec<Ans
     if !events.has(Quirk::NoFinish) {
         events.structure(None, &part(json!({}), json!(finish_word(message))));
     }
-    if tells_usage {
+    if sends_usage {
         events.structure(None, &chunk(json!([]), usage_json(exchange.usage(message))));
     }
     if !events.has(Quirk::NoDone) {

@@ -160,9 +160,9 @@ pub enum Quirk {
     ObjectArguments,
     /// Reasoning is called `reasoning` instead of `reasoning_content` (`OpenAI`).
     ReasoningField,
-    /// No usage is told, even where it was asked for.
+    /// No usage is reported, even where it was asked for.
     NoUsage,
-    /// No reason for the end is told.
+    /// No reason for the end is reported.
     NoFinish,
     /// The stream ends without its last mark (`[DONE]`, `message_stop`).
     NoDone,
@@ -182,7 +182,7 @@ pub enum DeliveryEnd {
     Cut(usize),
     /// Nothing more comes after so many deltas, until the client hangs up.
     Stall(usize),
-    /// An error is told inside the stream after so many deltas.
+    /// An error is sent inside the stream after so many deltas.
     Error {
         /// How many deltas come before it.
         after: usize,

@@ -160,7 +160,7 @@ async fn respond(
     response(status, kind, &reply.headers, body)
 }
 
-/// Returns an error as it is told in the middle of an answer.
+/// Returns an error as it is sent in the middle of an answer.
 fn error_in_stream(api: RequestApi, streams: bool, message: &str) -> Bytes {
     let (name, status) = match api {
         RequestApi::OpenAi => (None, 500),

@@ -174,8 +174,8 @@ impl RequestMatch {
     /// unless it says so; else the simplest script would call its tool for ever.
     fn wanted_results(&self) -> ToolResults {
         let about_user_only = self.user_contains.is_some() && self.tool_result_contains.is_none();
-        let unsaid = if about_user_only { ToolResults::Exactly(0) } else { ToolResults::Any };
-        self.tool_results.unwrap_or(unsaid)
+        let is_unset = if about_user_only { ToolResults::Exactly(0) } else { ToolResults::Any };
+        self.tool_results.unwrap_or(is_unset)
     }
 
     pub(crate) fn holds_for(&self, request: &ReceivedRequest) -> bool {

@@ -33,12 +33,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// Returns a model of which nothing but the id is told.
+    /// Returns a model of which only the id is listed.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), context_length: None }
     }
 
-    /// Tells how many tokens fit into its context.
+    /// Reports how many tokens fit into its context.
     #[must_use]
     pub fn context_length(mut self, tokens: u64) -> Self {
         self.context_length = Some(tokens);
@@ -57,7 +57,7 @@ pub enum ScriptError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// The text is no script.
+    /// The text is not a script.
     #[error("not a script: {0}")]
     Parse(#[from] serde_json::Error),
 }

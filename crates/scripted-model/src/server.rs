@@ -32,7 +32,7 @@ pub struct ScriptedModel {
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The port cannot be had.
+    /// The port cannot be obtained.
     #[error("cannot listen on port {port}: {source}")]
     Listen {
         /// The port that was asked for; 0 is any.
@@ -149,13 +149,13 @@ impl ScriptedModel {
         self.journal().counts().connections
     }
 
-    /// Lets one held reply go on; called before the hold is reached, it opens
+    /// Lets one held reply continue; called before the hold is reached, it opens
     /// the gate in advance.
     pub fn release(&self) {
         self.journal().release(1);
     }
 
-    /// Lets `count` held replies go on.
+    /// Lets `count` held replies continue.
     pub fn release_many(&self, count: usize) {
         self.journal().release(count);
     }

@@ -48,7 +48,7 @@ fn openai(request: &ReceivedRequest) -> Result<(), String> {
         }
         unanswered(&open, at)?;
         let known = matches!(role, "system" | "developer" | "user" | "assistant");
-        ensure(known, || format!("messages[{at}]: {role:?} is no role"))?;
+        ensure(known, || format!("messages[{at}]: {role:?} is not a role"))?;
         let calls = list(&message["tool_calls"]);
         ensure(!message["content"].is_null() || !calls.is_empty(), || {
             format!("messages[{at}]: neither content nor tool calls")
@@ -122,7 +122,7 @@ fn anthropic(request: &ReceivedRequest) -> Result<(), String> {
                     format!("messages.{at}: a thinking block needs its signature")
                 })?,
                 "image" | "document" | "redacted_thinking" => {}
-                kind => return Err(format!("messages.{at}: {kind:?} is no type of block")),
+                kind => return Err(format!("messages.{at}: {kind:?} is not a type of block")),
             }
             other_block = true;
         }

@@ -80,9 +80,9 @@ async fn it_serves_a_script_logs_requests_without_keys_and_ends_on_a_signal() {
     }
     let log = std::fs::read_to_string(log).unwrap();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let said: Vec<&Value> =
+    let reply: Vec<&Value> =
         lines.iter().map(|line| &line["body"]["messages"][0]["content"]).collect();
-    assert_eq!(said, ["hi", "held", "hi", "held"]);
+    assert_eq!(reply, ["hi", "held", "hi", "held"]);
     assert_eq!(lines[0]["headers"]["authorization"], "***");
     assert!(!log.contains("sk-secret"));
 }
@@ -96,7 +96,7 @@ async fn it_echoes_without_a_script() {
 }
 
 #[test]
-fn what_it_cannot_serve_is_said_in_one_line_and_fails() {
+fn what_it_cannot_serve_is_reported_in_one_line_and_fails() {
     let directory = tempfile::tempdir().unwrap();
     let script = write_script(directory.path(), &json!({"replys": []}));
     for (arguments, word) in [

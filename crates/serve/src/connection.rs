@@ -10,7 +10,7 @@ use vestal_agent::slash::nearest;
 use crate::error::{self, RpcError};
 use crate::events::EventBody;
 use crate::methods::{AnswerPace, METHODS, Method, MethodCall};
-use crate::outbox::Outbox;
+use crate::outbox::ClientOutbox;
 use crate::protocol::{self, MalformedRequest, RpcRequest};
 use crate::server::Server;
 
@@ -32,7 +32,7 @@ pub struct ClientConnection {
 
 /// What a client is sent.
 #[derive(Debug)]
-pub struct ClientFrames(Outbox);
+pub struct ClientFrames(pub(crate) ClientOutbox);
 
 /// A frame that cannot be read as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,18 @@ pub enum BadFrame {
     TooLong,
     /// It is not UTF-8.
     NotText,
+}
+
+impl BadFrame {
+    pub(crate) fn error(self) -> RpcError {
+        match self {
+            Self::TooLong => {
+                let message = format!("the frame has more than {MAX_FRAME} bytes");
+                RpcError::new(error::INVALID_REQUEST, message)
+            }
+            Self::NotText => RpcError::new(error::PARSE, "the frame is not UTF-8"),
+        }
+    }
 }
 
 impl ClientFrames {
@@ -58,7 +70,7 @@ impl ClientFrames {
 }
 
 impl ClientConnection {
-    pub(crate) fn new(server: Server, id: u64, outbox: Outbox) -> (Self, ClientFrames) {
+    pub(crate) fn new(server: Server, id: u64, outbox: ClientOutbox) -> (Self, ClientFrames) {
         let ready = EventBody::GatewayReady {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
@@ -88,14 +100,7 @@ impl ClientConnection {
     #[boxed]
     pub async fn refuse(&self, bad: BadFrame) {
         self.call.outbox.room().await;
-        let error = match bad {
-            BadFrame::TooLong => {
-                let message = format!("the frame has more than {MAX_FRAME} bytes");
-                RpcError::new(error::INVALID_REQUEST, message)
-            }
-            BadFrame::NotText => RpcError::new(error::PARSE, "the frame is not UTF-8"),
-        };
-        self.answer(&Value::Null, Err(error));
+        self.answer(&Value::Null, Err(bad.error()));
     }
 
     async fn take(&self, request: RpcRequest) {

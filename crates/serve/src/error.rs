@@ -21,11 +21,11 @@ macro_rules! codes {
 codes! {
     /// The frame is not JSON.
     PARSE = -32700,
-    /// The frame is no request: no object, no version, no method, too long.
+    /// The frame is not a request: no object, no version, no method, too long.
     INVALID_REQUEST = -32600,
     /// There is no such method.
     UNKNOWN_METHOD = -32601,
-    /// `params` is no object, or a member of it is missing or of the wrong type.
+    /// `params` is not an object, or a member of it is missing or of the wrong type.
     BAD_PARAMS = -32602,
     /// A bug in the server.
     INTERNAL = -32603,
@@ -35,6 +35,8 @@ codes! {
     NO_SESSION = 4001,
     /// A value is empty or cannot be used.
     BAD_VALUE = 4002,
+    /// A client over a network may not do this; who is at the machine may.
+    NOT_PERMITTED = 4003,
     /// The id of a session is needed.
     ID_REQUIRED = 4006,
     /// There is no such conversation, command or key.
@@ -150,6 +152,10 @@ impl From<RuntimeError> for RpcError {
 
 impl From<vestal_sandbox::Error> for RpcError {
     fn from(error: vestal_sandbox::Error) -> Self {
+        if let vestal_sandbox::Error::NotPermitted { backend, .. } = &error {
+            let advice = format!("at the machine: vestal config set api_server.backends {backend}");
+            return Self::new(NOT_PERMITTED, error.to_string()).advise(advice);
+        }
         Self::new(HOST, error.to_string()).advise("`vestal doctor` checks what works here")
     }
 }

@@ -38,7 +38,7 @@ pub(crate) enum EventBody {
         /// Why.
         reason: String,
     },
-    /// Messages that were there before are gone or another stands for them: whoever shows them reads
+    /// Messages that were there before are gone or another stands for them: a client reads
     /// `session.history` again.
     #[serde(rename = "history.changed")]
     HistoryChanged {
@@ -279,7 +279,7 @@ pub(crate) struct ReturnedPrompt {
 
 impl ReturnedPrompt {
     /// Returns something that was said during a turn.
-    pub(crate) fn said(text: String) -> Self {
+    pub(crate) fn new(text: String) -> Self {
         Self { text, images: 0 }
     }
 }

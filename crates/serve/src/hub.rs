@@ -11,7 +11,7 @@ use vestal_model::FinishReason;
 use vestal_runtime::{QuestionEvent, RemoteQuestion, RemoteQuestionKind};
 
 use crate::events::{ApprovalQuestion, ClarifyQuestion, EventBody, StatusKind, TurnTrigger};
-use crate::outbox::Outbox;
+use crate::outbox::ClientOutbox;
 use crate::views::{Inflight, MessageRole, MessageView, OpenQuestion, RunningTool, SubagentView};
 
 /// Hands the events of a session to its watchers.
@@ -27,11 +27,11 @@ struct HubState {
     /// The number of the last event.
     seq: u64,
     /// Who watches, by connection.
-    watchers: Vec<(u64, Outbox)>,
+    watchers: Vec<(u64, ClientOutbox)>,
     /// The last message of the store that no event of a running turn tells; none as long as nobody
     /// has opened the conversation.
     settled: Option<Seq>,
-    /// What a turn that runs was told to be about, and what it has said and done since.
+    /// The prompt of a running turn, and what it has written and done since.
     turn: Option<Vec<MessageView>>,
     /// What the model is saying.
     words: AnswerWords,
@@ -112,7 +112,7 @@ impl Hub {
 
     /// Has a connection hear everything from now on. Returns where things stand: together with the
     /// later events nothing is missing and nothing comes twice.
-    pub(crate) fn attach(&self, connection: u64, outbox: &Outbox) -> SessionSnapshot {
+    pub(crate) fn attach(&self, connection: u64, outbox: &ClientOutbox) -> SessionSnapshot {
         let mut state = self.lock();
         if !state.watchers.iter().any(|(known, _)| *known == connection) {
             state.watchers.push((connection, outbox.clone()));
@@ -132,7 +132,7 @@ impl Hub {
         !self.lock().watchers.is_empty()
     }
 
-    /// Tells everybody who watches.
+    /// Sends it to everybody who watches.
     pub(crate) fn emit(&self, body: &EventBody) {
         self.lock().emit(&self.session, body);
     }
@@ -142,18 +142,18 @@ impl Hub {
         self.lock().settled = Some(last.unwrap_or(Seq(i64::MIN)));
     }
 
-    /// Tells that a turn begins. Whoever joins from now on hears of it as a turn that runs.
+    /// Reports that a turn begins. Clients that join from now on see a turn that runs.
     pub(crate) fn begin_turn(&self, trigger: TurnTrigger, text: Option<String>, images: usize) {
         let mut state = self.lock();
         state.forget_turn();
         let prompt = text
             .clone()
-            .map(|text| MessageView { images, ..MessageView::told(MessageRole::User, text) });
+            .map(|text| MessageView { images, ..MessageView::live(MessageRole::User, text) });
         state.turn = Some(prompt.into_iter().collect());
         state.emit(&self.session, &EventBody::MessageStart { trigger, text, images });
     }
 
-    /// Tells the end of a turn. Whoever joins from now on finds all of it in the store, up to `last`;
+    /// Reports the end of a turn. Clients that join later find all of it in the store, up to `last`;
     /// without that, as far as it stood there before.
     pub(crate) fn end_turn(&self, body: &EventBody, last: Option<Seq>) {
         let mut state = self.lock();
@@ -172,7 +172,7 @@ impl Hub {
         running.collect()
     }
 
-    /// Tells what happened in a turn.
+    /// Reports what happened in a turn.
     pub(crate) fn agent_event(&self, event: TurnEvent) {
         event.log();
         let mut state = self.lock();
@@ -181,7 +181,7 @@ impl Hub {
         }
     }
 
-    /// Tells what happened to a question.
+    /// Reports what happened to a question.
     pub(crate) fn question_event(&self, event: QuestionEvent) {
         let mut state = self.lock();
         let body = match event {
@@ -210,7 +210,7 @@ impl Hub {
         state.emit(&self.session, &body);
     }
 
-    /// Notes whether a question is being answered, for what is told when it is closed.
+    /// Notes whether a question is being answered, for the report when it is closed.
     pub(crate) fn set_answered(&self, id: &str, is_answered: bool) {
         if let Some(question) = self.lock().questions.get_mut(id) {
             question.is_answered = is_answered;
@@ -268,7 +268,7 @@ impl HubState {
         self.subagents.clear();
     }
 
-    /// Keeps what events tell of a turn, for whoever joins it.
+    /// Keeps what the events of a turn contain, for clients that join it.
     fn keep(&mut self, message: MessageView) {
         if let Some(turn) = &mut self.turn {
             turn.push(message);
@@ -312,8 +312,8 @@ impl HubState {
                 self.tools.remove(&call);
                 let duration_s = took.as_secs_f64();
                 let (tool_id, result) = (call, preview);
-                let told = MessageView::told(MessageRole::Tool, result.clone());
-                self.keep(MessageView { name: Some(name.clone()), is_error, ..told });
+                let view = MessageView::live(MessageRole::Tool, result.clone());
+                self.keep(MessageView { name: Some(name.clone()), is_error, ..view });
                 Some(EventBody::ToolComplete { tool_id, name, duration_s, is_error, result })
             }
             TurnEvent::ModelCalled { finish: FinishReason::ToolCalls, .. } => {
@@ -321,7 +321,7 @@ impl HubState {
                 if text.is_empty() {
                     return None;
                 }
-                self.keep(MessageView::told(MessageRole::Assistant, text.clone()));
+                self.keep(MessageView::live(MessageRole::Assistant, text.clone()));
                 Some(EventBody::MessageInterim { text })
             }
             TurnEvent::Compressing { tokens } => {
@@ -333,14 +333,14 @@ impl HubState {
                 status(StatusKind::Compressed, text)
             }
             TurnEvent::Steered { text } => {
-                self.keep(MessageView::told(MessageRole::User, text.clone()));
+                self.keep(MessageView::live(MessageRole::User, text.clone()));
                 status(StatusKind::Steered, text)
             }
             TurnEvent::Warning { text } => status(StatusKind::Warning, text),
             TurnEvent::Child { conversation, index, event } => {
                 self.body_of_child(conversation.to_string(), index, *event)
             }
-            // The turn itself tells of its beginning and end, and of what it took.
+            // The turn itself reports its beginning and end, and what it took.
             TurnEvent::TurnStarted { .. }
             | TurnEvent::TurnEnded { .. }
             | TurnEvent::ModelCalled { .. } => None,
@@ -402,10 +402,10 @@ mod tests {
     #[test]
     fn the_pieces_of_an_answer_are_its_text_without_blanks_around_it() {
         let mut words = AnswerWords::default();
-        let said = ["\n\n", " Hello", " ", "\n", "world", "!\n", "\n"];
-        let pieces: Vec<String> = said.iter().filter_map(|piece| words.push(piece)).collect();
+        let message = ["\n\n", " Hello", " ", "\n", "world", "!\n", "\n"];
+        let pieces: Vec<String> = message.iter().filter_map(|piece| words.push(piece)).collect();
         assert_eq!(pieces, ["Hello", " \nworld", "!"]);
-        assert_eq!(words.take(), said.concat().trim());
+        assert_eq!(words.take(), message.concat().trim());
         assert_eq!(words.push("  again"), Some("again".to_owned()));
     }
 
@@ -420,10 +420,10 @@ mod tests {
         messages.iter().map(|message| (message.role, message.text.as_str())).collect()
     }
 
-    /// The answer is in the store before its end is told, and the end is told after the session is
+    /// The answer is in the store before its end is reported, and the end is reported after the session is
     /// free: at each of these moments somebody may join.
     #[test]
-    fn whoever_joins_while_an_answer_is_finished_sees_it_once() {
+    fn a_client_that_joins_while_an_answer_is_finished_sees_it_once() {
         let hub = Hub::new("s".into(), Duration::ZERO);
         hub.settle(None);
         let store = [
@@ -437,13 +437,13 @@ mod tests {
             ),
         ];
         let join = |connection| {
-            let outbox = Outbox::new();
+            let outbox = ClientOutbox::new();
             (hub.attach(connection, &outbox), outbox)
         };
         let prompt = (MessageRole::User, "one");
         let answer = (MessageRole::Assistant, "two");
         hub.begin_turn(TurnTrigger::Prompt, Some("one".to_owned()), 0);
-        // The prompt is told, and stands in the store or not yet.
+        // The prompt is reported, and stands in the store or not yet.
         for stored in [&store[..0], &store[..1]] {
             let (snapshot, _) = join(1);
             assert_eq!(shown(&snapshot.messages(stored.to_vec())), [prompt]);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_no_line_is_told_and_the_rest_is_read() {
+    async fn what_is_no_line_is_reported_and_the_rest_is_read() {
         let mut input = b"one\r\n\n  \n\xff\xfe\n".to_vec();
         input.extend(std::iter::repeat_n(b'x', MAX_FRAME + 1));
         input.extend(b"\ntwo\nhalf");

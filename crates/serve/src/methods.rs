@@ -9,6 +9,7 @@ mod prompts;
 mod sandbox;
 mod schedules;
 mod sessions;
+mod stored;
 
 use std::pin::Pin;
 
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{self, RpcError};
-use crate::outbox::Outbox;
+use crate::outbox::ClientOutbox;
 use crate::server::Server;
 
 pub(crate) use agent::switch_tools;
@@ -28,8 +29,9 @@ pub(crate) use history::{compress_session, status_text, undo_turns, usage_text, 
 pub(crate) use prompts::submit_prompt;
 pub(crate) use sandbox::{jobs_text, kill_job, stop_jobs};
 pub(crate) use sessions::{
-    CreateParams, LiveResult, branch_session, create_session, resume_session, set_title,
+    CreateParams, LiveResult, branch_session, create_session_in, resume_session,
 };
+pub(crate) use stored::set_title;
 
 /// Who calls a method.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ pub(crate) struct MethodCall {
     /// The number of the connection.
     pub(crate) connection: u64,
     /// Where answers and events for it go.
-    pub(crate) outbox: Outbox,
+    pub(crate) outbox: ClientOutbox,
 }
 
 /// When a request is answered.
@@ -85,21 +87,21 @@ macro_rules! methods {
 methods! {
     Inline "session.create" = sessions::create, sessions::CreateParams => LiveResult:
         "Begins a session. Nothing is stored before the first prompt.";
-    Beside "session.list" = sessions::list, sessions::ListParams => sessions::ListResult:
+    Beside "session.list" = stored::list, stored::ListParams => stored::ListResult:
         "Lists conversations, most recently used first.";
-    Beside "session.most_recent" = sessions::most_recent, Nothing => sessions::MostRecentResult:
+    Beside "session.most_recent" = stored::most_recent, Nothing => stored::MostRecentResult:
         "Returns the conversation that was used last.";
     Beside "session.resume" = sessions::resume, sessions::ResumeParams => LiveResult:
         "Goes on with a conversation, by its id, a beginning of it, or its title. One that is live already is joined.";
     Inline "session.active_list" = sessions::active_list, sessions::ActiveListParams => sessions::ActiveListResult:
         "Lists the live sessions.";
     Beside "session.activate" = sessions::activate, SessionParams => LiveResult:
-        "Watches a live session from now on; a turn that runs in it goes on.";
+        "Watches a live session from now on; a running turn continues.";
     Beside "session.close" = sessions::close, SessionParams => sessions::CloseResult:
         "Interrupts what runs in a session and closes it. The conversation can be resumed, and its sandbox stays.";
-    Beside "session.delete" = sessions::delete, sessions::DeleteParams => sessions::DeleteResult:
+    Beside "session.delete" = stored::delete, stored::DeleteParams => stored::DeleteResult:
         "Deletes a conversation that is not live.";
-    Beside "session.title" = sessions::title, sessions::TitleParams => sessions::TitleResult:
+    Beside "session.title" = stored::title, stored::TitleParams => stored::TitleResult:
         "Returns the title, or sets it.";
     Beside "session.save" = history::save, SessionParams => history::SaveResult:
         "Writes the conversation to a file in the home of the profile, as `vestal conversations export` does.";
@@ -118,7 +120,7 @@ methods! {
     Beside "session.branch" = sessions::branch, sessions::BranchParams => sessions::BranchResult:
         "Copies the conversation into a new live session, to go another way from here.";
     Beside "session.cwd.set" = sessions::set_cwd, sessions::CwdParams => sessions::CwdResult:
-        "Sets the directory of the host that a session is about, before anything was said in it.";
+        "Sets the directory of the host that a session is about, before its first message.";
     Inline "session.interrupt" = prompts::interrupt, SessionParams => prompts::InterruptResult:
         "Interrupts the turn with everything it runs, and drops prompts that wait.";
     Inline "session.steer" = prompts::steer, prompts::SteerParams => prompts::SteerResult:
@@ -141,7 +143,7 @@ methods! {
         "Returns the command that a name or an alias stands for.";
     Beside "command.dispatch" = commands::dispatch, commands::DispatchParams => crate::slash::SlashOutput:
         "Carries out a command, given by name and argument.";
-    Beside "slash.exec" = commands::exec, commands::ExecParams => crate::slash::SlashOutput:
+    Beside "slash.exec" = commands::exec, commands::SlashExecParams => crate::slash::SlashOutput:
         "Carries out a command as it is typed: `/undo 2`.";
     Beside "complete.slash" = commands::complete_slash, commands::CompleteSlashParams => commands::CompleteResult:
         "Returns what could be typed next in a slash command.";
@@ -166,15 +168,15 @@ methods! {
     Inline "delegation.status" = sandbox::delegation, SessionParams => sandbox::DelegationResult:
         "Lists the subagents at work.";
     Inline "subagent.interrupt" = sandbox::interrupt_subagent, sandbox::InterruptParams => sandbox::InterruptSubagentResult:
-        "Interrupts one subagent; its parent goes on.";
-    Beside "shell.exec" = sandbox::exec, sandbox::ExecParams => sandbox::ExecResult:
+        "Interrupts one subagent; its parent continues.";
+    Beside "shell.exec" = sandbox::exec, sandbox::SandboxExecParams => sandbox::ExecResult:
         "Runs a command in the shell of a session, also while a turn runs. What is dangerous is asked about.";
     Beside "cli.exec" = agent::cli, agent::CliParams => agent::CliResult:
         "Runs a verb of the command line without a terminal; nothing is asked, so that what needs a confirmation needs `-y`.";
     Inline "tools.list" = agent::tools, SessionParams => agent::ToolsResult:
         "Lists the tools that the model has.";
     Inline "tools.show" = agent::show_tool, agent::ToolParams => agent::ToolResultView:
-        "Returns what the model is told of a tool.";
+        "Returns the description of a tool for the model.";
     Beside "tools.configure" = agent::configure, agent::ConfigureParams => agent::ConfigureResult:
         "Gives the model tools or toolsets, or takes them, in this session only.";
     Beside "toolsets.list" = agent::toolsets, SessionParams => agent::ToolsetsResult:
@@ -202,12 +204,12 @@ pub(crate) struct SessionParams {
     pub(crate) session_id: String,
 }
 
-fn read<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, RpcError> {
+pub(crate) fn read<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, RpcError> {
     serde_json::from_value(Value::Object(params))
         .map_err(|error| RpcError::new(error::BAD_PARAMS, format!("params: {error}")))
 }
 
-fn write(result: &impl Serialize) -> Result<Value, RpcError> {
+pub(crate) fn write(result: &impl Serialize) -> Result<Value, RpcError> {
     serde_json::to_value(result)
         .map_err(|error| RpcError::new(error::INTERNAL, format!("the result: {error}")))
 }

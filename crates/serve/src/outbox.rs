@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::events::EventBody;
 use crate::protocol;
 
-/// Bytes that may wait. One frame more is always taken, so that a long answer is no reason to end a
+/// Bytes that may wait. One frame more is always taken, so that a long answer is not a reason to end a
 /// connection whose client reads.
 pub(crate) const MOST: usize = 8 << 20;
 
@@ -42,7 +42,7 @@ enum DeltaKind {
 
 /// Frames on their way to one client. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Outbox(Arc<OutboxShared>);
+pub(crate) struct ClientOutbox(Arc<OutboxShared>);
 
 #[derive(Debug)]
 struct OutboxShared {
@@ -149,7 +149,7 @@ impl WaitingFrame {
     }
 }
 
-impl Outbox {
+impl ClientOutbox {
     pub(crate) fn new() -> Self {
         Self(Arc::new(OutboxShared {
             queue: Mutex::default(),
@@ -262,6 +262,11 @@ impl Outbox {
         }
     }
 
+    /// Returns how many bytes wait to be read.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
     /// Returns why nothing is added any more.
     pub(crate) fn end(&self) -> Option<String> {
         self.lock().end.clone()
@@ -291,7 +296,7 @@ mod tests {
 
     use super::*;
 
-    async fn next(outbox: &Outbox) -> Value {
+    async fn next(outbox: &ClientOutbox) -> Value {
         serde_json::from_str(&outbox.next().await.unwrap()).unwrap()
     }
 
@@ -301,7 +306,7 @@ mod tests {
 
     #[tokio::test]
     async fn words_that_wait_are_joined_in_order_and_never_across_another_event_of_the_session() {
-        let (outbox, one, two) = (Outbox::new(), Arc::from("one"), Arc::from("two"));
+        let (outbox, one, two) = (ClientOutbox::new(), Arc::from("one"), Arc::from("two"));
         outbox.push_event(&one, 1, &delta("a"));
         outbox.push_event(&two, 1, &delta("x"));
         outbox.push_event(&one, 2, &delta("b"));
@@ -326,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_never_reads_is_given_up_with_a_reason_and_its_memory_is_freed() {
-        let (outbox, session) = (Outbox::new(), Arc::from("one"));
+        let (outbox, session) = (ClientOutbox::new(), Arc::from("one"));
         let body = EventBody::Error { message: "x".repeat(1 << 20) };
         for seq in 0..16 {
             outbox.push_event(&session, seq, &body);
@@ -340,7 +345,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tool_that_prints_without_end_takes_a_bounded_room() {
-        let (outbox, session) = (Outbox::new(), Arc::from("one"));
+        let (outbox, session) = (ClientOutbox::new(), Arc::from("one"));
         for seq in 0..10_000 {
             let (tool_id, text) = ("t".to_owned(), "ä".repeat(500));
             outbox.push_event(&session, seq, &EventBody::ToolOutput { tool_id, text, omitted: 0 });
@@ -353,7 +358,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_answer_of_any_length_is_taken() {
-        let outbox = Outbox::new();
+        let outbox = ClientOutbox::new();
         outbox.push("x".repeat(2 * MOST));
         assert_eq!(outbox.next().await.unwrap().len(), 2 * MOST);
         assert_eq!(outbox.end(), None);

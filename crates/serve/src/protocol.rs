@@ -18,7 +18,7 @@ pub(crate) struct RpcRequest {
     pub(crate) params: Map<String, Value>,
 }
 
-/// A frame that is no request, and the id it is answered with.
+/// A frame that is not a request, and the id it is answered with.
 #[derive(Debug, PartialEq)]
 pub(crate) struct MalformedRequest {
     pub(crate) id: Value,
@@ -118,7 +118,7 @@ pub(crate) fn event(session: Option<(&str, u64)>, body: &EventBody) -> String {
     line(&RpcEvent { jsonrpc: "2.0", method: "event", params: Params { body, session_id, seq } })
 }
 
-fn line(frame: &impl Serialize) -> String {
+pub(crate) fn line(frame: &impl Serialize) -> String {
     // Maps with keys of text and plain values are all that frames are made of.
     serde_json::to_string(frame).unwrap_or_else(|error| {
         tracing::error!(%error, "a frame could not be written");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_no_request_is_told_apart_from_one_that_is() {
+    fn a_frame_that_is_no_request_is_distinguished_from_one_that_is() {
         assert_eq!(code("{"), (Value::Null, -32700));
         assert_eq!(code(&"[".repeat(100_000)), (Value::Null, -32700));
         assert_eq!(code("[]"), (Value::Null, -32600));

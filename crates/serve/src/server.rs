@@ -16,13 +16,16 @@ use vestal_api::keys::{
 };
 use vestal_config::{ConfigError, Settings};
 use vestal_conversations::ConversationId;
-use vestal_runtime::{AnswerError, RemoteAnswer, RemoteHuman, RemoteQuestion, Runtime};
+use vestal_runtime::{
+    AnswerError, ApprovalReach, RemoteAnswer, RemoteHuman, RemoteQuestion, Runtime,
+};
 
 use crate::admission::{Admission, Unlimited};
 use crate::connection::{ClientConnection, ClientFrames};
 use crate::error::{self, RpcError};
 use crate::hub::Hub;
-use crate::outbox::Outbox;
+use crate::outbox::ClientOutbox;
+use crate::remote::ClientLocation;
 use crate::session::{
     ConversationOpening, STOPPING, Session, SessionFacts, SessionParts, no_session,
 };
@@ -63,10 +66,12 @@ struct ServeState {
     admission: Arc<dyn Admission>,
     source: String,
     cwd: Option<PathBuf>,
+    clients: ClientLocation,
+    question_listener: QuestionListener,
     approval_timeout: Duration,
     approval_mode: String,
     sessions: Mutex<BTreeMap<Arc<str>, Arc<Session>>>,
-    connections: Mutex<BTreeMap<u64, Outbox>>,
+    connections: Mutex<BTreeMap<u64, ClientOutbox>>,
     next_connection: AtomicU64,
     /// Held while a conversation is looked for and opened, so that two requests for the same one
     /// find the same session.
@@ -85,6 +90,9 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// Hears that the questions which wait for an answer are others than before.
+type QuestionListener = Arc<dyn Fn() + Send + Sync>;
+
 /// Sets up a [`Server`].
 pub struct ServerBuilder {
     runtime: Runtime,
@@ -92,6 +100,8 @@ pub struct ServerBuilder {
     admission: Arc<dyn Admission>,
     source: String,
     cwd: Option<PathBuf>,
+    clients: ClientLocation,
+    question_listener: QuestionListener,
 }
 
 impl ServerBuilder {
@@ -109,6 +119,20 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets where the clients are: over a network, unless this says otherwise.
+    #[must_use]
+    pub fn clients(mut self, clients: ClientLocation) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// Has somebody told whenever a question is asked or closed. It must not block.
+    #[must_use]
+    pub fn on_question(mut self, listener: impl Fn() + Send + Sync + 'static) -> Self {
+        self.question_listener = Arc::new(listener);
+        self
+    }
+
     /// Sets what the store notes as the maker of conversations.
     #[must_use]
     pub fn source(mut self, source: &str) -> Self {
@@ -118,7 +142,7 @@ impl ServerBuilder {
 
     /// Makes the server. Nothing is opened.
     pub fn build(self) -> Result<Server, ConfigError> {
-        let Self { runtime, settings, admission, source, cwd } = self;
+        let Self { runtime, settings, admission, source, cwd, clients, question_listener } = self;
         let configured = Arc::clone(runtime.settings());
         Ok(Server(Arc::new(ServeState {
             approval_timeout: configured.get(&agent_keys::APPROVALS_TIMEOUT)?.value.duration(),
@@ -128,6 +152,8 @@ impl ServerBuilder {
             admission,
             source,
             cwd,
+            clients,
+            question_listener,
             sessions: Mutex::default(),
             connections: Mutex::default(),
             next_connection: AtomicU64::new(1),
@@ -168,6 +194,8 @@ impl Server {
             admission: Arc::new(Unlimited),
             source: "serve".to_owned(),
             cwd: None,
+            clients: ClientLocation::Remote,
+            question_listener: Arc::new(|| ()),
         }
     }
 
@@ -175,7 +203,7 @@ impl Server {
     /// the second, `gateway.ready` first of all.
     pub fn connect(&self) -> (ClientConnection, ClientFrames) {
         let id = self.0.next_connection.fetch_add(1, Ordering::Relaxed);
-        let outbox = Outbox::new();
+        let outbox = ClientOutbox::new();
         self.lock_connections().insert(id, outbox.clone());
         if self.0.closing.is_cancelled() {
             outbox.close(STOPPING);
@@ -226,6 +254,10 @@ impl Server {
         self.0.cwd.as_ref()
     }
 
+    pub(crate) fn clients(&self) -> ClientLocation {
+        self.0.clients
+    }
+
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
     }
@@ -271,7 +303,15 @@ impl Server {
         let id = self.free_id()?;
         let hub = Hub::new(Arc::clone(&id), self.0.approval_timeout);
         let listener = Arc::clone(&hub);
-        let human = RemoteHuman::new(move |event| listener.question_event(event));
+        let reach = match self.0.clients {
+            ClientLocation::Local => ApprovalReach::Profile,
+            ClientLocation::Remote => ApprovalReach::Conversation,
+        };
+        let tell = Arc::clone(&self.0.question_listener);
+        let human = RemoteHuman::new(reach, move |event| {
+            listener.question_event(event);
+            tell();
+        });
         let session = Session::new(SessionParts {
             id: Arc::clone(&id),
             hub,
@@ -362,7 +402,7 @@ impl Server {
             session.idle().await;
         }
         if session.attachments() == attachments && !session.is_ended() {
-            self.close_session(session, "nobody was connected to it").await;
+            self.close_session(session, "no client was connected to it").await;
         }
     }
 
@@ -412,7 +452,7 @@ impl Server {
         self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_connections(&self) -> MutexGuard<'_, BTreeMap<u64, Outbox>> {
+    fn lock_connections(&self) -> MutexGuard<'_, BTreeMap<u64, ClientOutbox>> {
         self.0.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Session {
     pub(crate) runtime: Runtime,
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) tasks: TaskTracker,
-    /// Locked by whoever works in the conversation.
+    /// Locked while work is done in the conversation.
     pub(crate) conversation: Arc<tokio::sync::Mutex<HeldConversation>>,
     pub(crate) state: Mutex<LiveSessionState>,
     /// Whether nothing is being done.
@@ -147,8 +147,8 @@ impl LiveSessionState {
         prompts.collect()
     }
 
-    /// Takes what was said during a turn and has not reached the model. Whoever holds the state while
-    /// the phase changes leaves nothing behind: it is only said while a turn runs, under the same lock.
+    /// Takes the prompts of a running turn that have not reached the model. None is left behind if
+    /// the state stays locked while the phase changes: they are only added under that lock.
     pub(crate) fn take_unheard(&self) -> Vec<String> {
         self.handles.as_ref().map(|handles| handles.control.take_steer()).unwrap_or_default()
     }
@@ -243,8 +243,8 @@ impl Session {
         matches!(self.lock().phase, SessionPhase::Ended)
     }
 
-    /// Reports whether no new work is taken. Whoever asks under the lock of the state, as whoever
-    /// gives back what waits does, comes either before that or after it.
+    /// Reports whether no new work is taken. Ask under the lock of the state, as the code that
+    /// gives back waiting work does: then one comes before or after the other.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
     }
@@ -335,7 +335,7 @@ impl Session {
     pub(crate) fn interrupt(&self) -> (bool, usize) {
         let mut state = self.lock();
         let mut dropped = state.take_waiting();
-        dropped.extend(state.take_unheard().into_iter().map(ReturnedPrompt::said));
+        dropped.extend(state.take_unheard().into_iter().map(ReturnedPrompt::new));
         std::mem::take(&mut state.side).cancel();
         let was_running = match &state.phase {
             SessionPhase::Turn(running) | SessionPhase::Exclusive(running) => {
@@ -347,18 +347,18 @@ impl Session {
         state.is_interrupted = was_running;
         drop(state);
         let count = dropped.len();
-        self.tell_returned(dropped, "the session was interrupted");
+        self.send_returned(dropped, "the session was interrupted");
         (was_running, count)
     }
 
     /// Gives back the prompts that wait, because no new work is taken.
     pub(crate) fn return_waiting(&self, reason: &str) {
         let waiting = self.lock().take_waiting();
-        self.tell_returned(waiting, reason);
+        self.send_returned(waiting, reason);
     }
 
-    /// Tells whoever watches which prompts were taken and will not be said.
-    pub(crate) fn tell_returned(&self, prompts: Vec<ReturnedPrompt>, reason: &str) {
+    /// Tells the watchers which prompts were taken and will not be sent.
+    pub(crate) fn send_returned(&self, prompts: Vec<ReturnedPrompt>, reason: &str) {
         if !prompts.is_empty() {
             let reason = reason.to_owned();
             self.hub.emit(&EventBody::PromptReturned { prompts, reason });
@@ -411,7 +411,7 @@ impl Session {
             }
             state.take_waiting()
         };
-        self.tell_returned(waiting, reason);
+        self.send_returned(waiting, reason);
         self.life.cancel();
         let held =
             std::mem::replace(&mut *self.conversation.lock().await, HeldConversation::Closed);

@@ -12,7 +12,7 @@ use vestal_sandbox::{Overrides, TaskName};
 
 use crate::error::{self, RpcError};
 use crate::methods::{
-    CreateParams, MethodCall, branch_session, compress_session, create_session, jobs_text,
+    CreateParams, MethodCall, branch_session, compress_session, create_session_in, jobs_text,
     kill_job, resume_session, set_model, set_title, status_text, stop_jobs, submit_prompt,
     switch_tools, undo_turns, usage_text, usage_totals,
 };
@@ -65,7 +65,7 @@ pub(crate) async fn carry_out(
             let code = error::BAD_VALUE;
             return Err(RpcError::new(code, error.to_string()).advise(error.advice()));
         }
-        None => return Err(RpcError::new(error::NOT_FOUND, "this is no command")),
+        None => return Err(RpcError::new(error::NOT_FOUND, "this is not a command")),
     };
     let command = invocation.command;
     let words = invocation.strs();
@@ -78,7 +78,8 @@ pub(crate) async fn carry_out(
         (_, "new", _) => {
             let title = Some(invocation.rest.clone()).filter(|title| !title.is_empty());
             let cwd = session.facts().cwd.map(Into::into);
-            let new = create_session(call, CreateParams { cwd, title, ..CreateParams::default() })?;
+            let new = CreateParams { title, ..CreateParams::default() };
+            let new = create_session_in(call, cwd, new)?;
             Ok(in_session(&new, "a new conversation in the same sandbox\n"))
         }
         (_, "resume", []) => Err(usage(&invocation, "which conversation?")),
@@ -130,10 +131,10 @@ pub(crate) async fn carry_out(
         }
         (_, "tools", [] | ["list"]) => Ok(output(session.facts().tools.join("\n") + "\n")),
         (_, "tools", ["enable" | "on", names @ ..]) if !names.is_empty() => {
-            tools(session, names, Switch::On).await
+            tools(call, session, names, Switch::On).await
         }
         (_, "tools", ["disable" | "off", names @ ..]) if !names.is_empty() => {
-            tools(session, names, Switch::Off).await
+            tools(call, session, names, Switch::Off).await
         }
         (_, "yolo", words @ ([] | ["on" | "off"])) => {
             let on = words.first().map_or_else(|| !session.is_yolo(), |word| *word == "on");
@@ -168,7 +169,7 @@ fn usage(invocation: &Invocation, problem: &str) -> RpcError {
     RpcError::new(error::BAD_VALUE, format!("{problem}; usage: {usage}"))
 }
 
-/// A name that is no command may be a skill's.
+/// A name that is not a command may be a skill's.
 fn skill(
     call: &MethodCall,
     name: &str,
@@ -199,11 +200,11 @@ async fn undo(session: &Arc<Session>, turns: u32) -> Result<SlashOutput, RpcErro
 
 /// Takes back the last turn, and says again what began it, pictures and all.
 async fn retry(session: &Arc<Session>) -> Result<SlashOutput, RpcError> {
-    let Some(said) = undo_turns(session, 1).await?.first_message else {
+    let Some(message) = undo_turns(session, 1).await?.first_message else {
         return Ok(output("there is nothing to say again\n"));
     };
-    let text = said.text();
-    let images = said.parts.into_iter().filter_map(|part| match part {
+    let text = message.text();
+    let images = message.parts.into_iter().filter_map(|part| match part {
         Part::Image(image) => Some(image),
         Part::Text { .. } => None,
     });
@@ -264,7 +265,7 @@ async fn switch_sandbox(session: &Arc<Session>, to: TaskName) -> Result<SlashOut
     match exclusive.conversation() {
         Some(conversation) => {
             if !conversation.messages().is_empty() {
-                conversation.add_note(&SandboxCommand::switch_remark(&from, &to)).await?;
+                conversation.add_note(&SandboxCommand::switch_message(&from, &to)).await?;
             }
         }
         None => session.update_facts(|facts| facts.task = Some(to.to_string())),
@@ -284,11 +285,12 @@ async fn stop(session: &Arc<Session>) -> Result<SlashOutput, RpcError> {
 }
 
 async fn tools(
+    call: &MethodCall,
     session: &Arc<Session>,
     names: &[&str],
     switch: Switch,
 ) -> Result<SlashOutput, RpcError> {
-    let changed = switch_tools(session, names, switch).await?;
+    let changed = switch_tools(call, session, names, switch).await?;
     let how = if switch == Switch::On { "enabled" } else { "disabled" };
     Ok(output(format!("{how}: {}\n", changed.join(", "))))
 }
@@ -340,6 +342,7 @@ async fn run_verb(
 }
 
 async fn verb(call: &MethodCall, words: Vec<String>) -> Result<SlashOutput, RpcError> {
+    call.server.clients().check_verb(&words)?;
     match call.server.runtime().verbs().run(words).await {
         Ok(done) if done.is_success => Ok(output(done.text)),
         Ok(done) => Err(RpcError::new(error::HOST, done.text.trim().to_owned())),

@@ -64,19 +64,19 @@ impl Session {
         loop {
             let late = ended.as_mut().map(|ended| std::mem::take(&mut ended.late));
             let next = self.next_work(late.unwrap_or_default(), admitted, &mut first);
-            // Only now: whoever hears of the end finds the session free.
+            // Only now: a client that learns of the end finds the session free.
             if let Some(FinishedTurn { mut complete, last, returned, .. }) = ended.take() {
                 complete.queued = next.queued;
                 self.hub.end_turn(&EventBody::MessageComplete(Box::new(complete)), last);
                 if let Some((prompt, reason)) = returned {
-                    self.tell_returned(vec![prompt], &reason);
+                    self.send_returned(vec![prompt], &reason);
                 }
             }
-            self.tell_returned(next.returned.0, next.returned.1);
+            self.send_returned(next.returned.0, next.returned.1);
             let Some((work, token)) = next.work else { break };
             // A bug fails this turn alone: the session and all others go on.
             let turn = caught("a turn of a session has failed", self.turn(&mut held, work, &token));
-            ended = turn.await.unwrap_or_else(|| Some(met_a_bug()));
+            ended = turn.await.unwrap_or_else(|| Some(turn_panicked()));
         }
         if let HeldConversation::Open(conversation) = &*held {
             self.watch_jobs(conversation);
@@ -100,7 +100,7 @@ impl Session {
         let is_ended = matches!(state.phase, SessionPhase::Ended);
         let mut returned = Vec::new();
         if was_interrupted || is_ended || self.is_closing() {
-            returned.extend(late.into_iter().map(ReturnedPrompt::said));
+            returned.extend(late.into_iter().map(ReturnedPrompt::new));
         } else if !late.is_empty() {
             let prompt = Prompt { text: late.join("\n"), ..Prompt::default() };
             state.queue.push_front(SessionWork::Prompt(prompt));
@@ -150,10 +150,10 @@ impl Session {
         }
         self.idle_unless_running();
         if !returned.0.is_empty() {
-            let message = format!("prompts that waited are not said: {}", returned.1);
+            let message = format!("queued prompts are not sent: {}", returned.1);
             self.hub.emit(&EventBody::Error { message });
         }
-        self.tell_returned(returned.0, &returned.1);
+        self.send_returned(returned.0, &returned.1);
     }
 
     fn idle_unless_running(&self) {
@@ -162,7 +162,7 @@ impl Session {
         self.idle.send_replace(is_idle);
     }
 
-    /// Runs a turn, and returns what is to be told of its end; nothing if there was nothing to do.
+    /// Runs a turn, and returns the report of its end; nothing if there was nothing to do.
     async fn turn(
         &self,
         held: &mut HeldConversation,
@@ -228,7 +228,7 @@ impl Session {
         Ok(Some(interruptible(&control, token, turn).await))
     }
 
-    /// Learns what the conversation became, and returns what is to be told.
+    /// Learns what the conversation became, and returns what is to be reported.
     async fn turn_ended(
         &self,
         held: &mut HeldConversation,
@@ -283,14 +283,14 @@ impl Session {
         self.tasks.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = jobs.changed() => session.tell_job_news(&stop),
+                () = jobs.changed() => session.send_job_news(&stop),
             }
         });
     }
 
-    fn tell_job_news(self: &Arc<Self>, watch: &CancellationToken) {
+    fn send_job_news(self: &Arc<Self>, watch: &CancellationToken) {
         let mut state = self.lock();
-        // Whoever has begun something since lets the model hear of it there.
+        // Work that has begun since passes the news on to the model.
         if watch.is_cancelled() || !matches!(state.phase, SessionPhase::Idle) || self.is_closing() {
             return;
         }
@@ -342,9 +342,9 @@ fn not_begun(status: TurnStatus, error: Option<RpcError>) -> FinishedTurn {
 }
 
 /// Returns the end of a turn that panicked.
-fn met_a_bug() -> FinishedTurn {
+fn turn_panicked() -> FinishedTurn {
     let error = RpcError::new(INTERNAL, "the turn met a bug in vestal; the log says which")
-        .advise("what was said until then is stored; a message goes on from there");
+        .advise("the messages until then are stored; a new message continues from there");
     not_begun(TurnStatus::Error, Some(error))
 }
 

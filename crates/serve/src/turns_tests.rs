@@ -57,7 +57,7 @@ async fn what_is_said_until_the_session_is_free_is_said_in_the_next_turn() {
     assert_eq!(session.interrupt(), (true, 1));
     let next = session.next_work(vec!["and this".to_owned()], &admitted, &mut None);
     assert!(next.work.is_none());
-    assert_eq!(next.returned.0, [ReturnedPrompt::said("and this".to_owned())]);
+    assert_eq!(next.returned.0, [ReturnedPrompt::new("and this".to_owned())]);
     assert!(session.lock().queue.is_empty());
     server.shutdown("the end").await;
 }

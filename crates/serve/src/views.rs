@@ -223,7 +223,7 @@ fn is_none(count: &usize) -> bool {
 
 impl MessageView {
     /// Returns a message as an event has told it: it has no number.
-    pub(crate) fn told(role: MessageRole, text: String) -> Self {
+    pub(crate) fn live(role: MessageRole, text: String) -> Self {
         let (calls, is_error) = (Vec::new(), false);
         Self { seq: None, role, text, name: None, calls, is_error, images: 0 }
     }
@@ -258,25 +258,25 @@ pub(crate) struct CallView {
 
 impl From<Stored> for MessageView {
     fn from(stored: Stored) -> Self {
-        let plain = |role, text| Self { seq: Some(stored.seq.0), ..Self::told(role, text) };
+        let plain = |role, text| Self { seq: Some(stored.seq.0), ..Self::live(role, text) };
         match stored.message {
-            Message::User(said) => {
+            Message::User(message) => {
                 let role = match stored.kind {
                     MessageKind::Said | MessageKind::Aside => MessageRole::User,
                     MessageKind::Note => MessageRole::Note,
                     MessageKind::Summary => MessageRole::Summary,
                 };
                 let is_image = |part: &&Part| matches!(part, Part::Image(_));
-                let images = said.parts.iter().filter(is_image).count();
-                Self { images, ..plain(role, said.text()) }
+                let images = message.parts.iter().filter(is_image).count();
+                Self { images, ..plain(role, message.text()) }
             }
-            Message::Assistant(said) => {
-                let calls = said.calls.into_iter().map(|call| CallView {
+            Message::Assistant(message) => {
+                let calls = message.calls.into_iter().map(|call| CallView {
                     tool_id: call.id,
                     name: call.name,
                     context: call.arguments,
                 });
-                Self { calls: calls.collect(), ..plain(MessageRole::Assistant, said.text) }
+                Self { calls: calls.collect(), ..plain(MessageRole::Assistant, message.text) }
             }
             Message::Tool(result) => Self {
                 name: Some(result.name),

@@ -133,7 +133,7 @@ impl CatalogueScan {
             Err(error) if error.kind() == ErrorKind::NotFound && category.is_none() => return,
             Err(error) => {
                 let reason = format!("it cannot be looked into: {error}");
-                self.tell(dir, reason, "make it a folder that you may read");
+                self.report(dir, reason, "make it a folder that you may read");
                 return;
             }
         };
@@ -147,7 +147,7 @@ impl CatalogueScan {
             match kind {
                 Ok(kind) if kind.is_symlink() && path.is_dir() => {
                     let advice = "copy it there, or install it: vestal skills install PATH";
-                    self.tell(&path, "it is a link, which is not followed".to_owned(), advice);
+                    self.report(&path, "it is a link, which is not followed".to_owned(), advice);
                 }
                 Ok(kind) if kind.is_dir() => self.entry(&path, &name, category),
                 _ => {}
@@ -163,12 +163,12 @@ impl CatalogueScan {
             self.looked += 1;
             if self.looked == MAX_SKILLS {
                 let reason = format!("there are more than {MAX_SKILLS} skills; this is the last");
-                self.tell(dir, reason, "remove some");
+                self.report(dir, reason, "remove some");
             }
             self.skill(dir, category);
         } else if ["skill.md", "Skill.md"].iter().any(|other| dir.join(other).exists()) {
             let reason = format!("it has no {INSTRUCTIONS}");
-            self.tell(dir, reason, "write the file's name in capitals: SKILL.md");
+            self.report(dir, reason, "write the file's name in capitals: SKILL.md");
         } else if category.is_none() {
             self.folder(dir, Some(name));
         }
@@ -182,14 +182,14 @@ impl CatalogueScan {
         let name = about.name.as_str().to_owned();
         if let Some(other) = self.found.get(&name) {
             let reason = format!("{} has the same name, {name}", other.dir.display());
-            return self.tell(dir, reason, "rename or remove one of them");
+            return self.report(dir, reason, "rename or remove one of them");
         }
         let category = category.map(str::to_owned);
         let skill = Skill { about, category, dir: dir.to_owned(), enabled: true };
         self.found.insert(name, skill);
     }
 
-    fn tell(&mut self, path: &Path, reason: String, advice: &str) {
+    fn report(&mut self, path: &Path, reason: String, advice: &str) {
         self.broken.push(Broken {
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             path: path.to_owned(),

@@ -72,7 +72,7 @@ fn a_long_file_is_read_no_further_than_its_front_matter() {
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_told_and_nothing_else() {
+fn what_cannot_be_looked_into_is_reported_and_nothing_else() {
     let home = SkillHome::new();
     home.skill("fine", "").put("skills/shut/x/SKILL.md", "x");
     fs::set_permissions(home.path("skills/shut"), fs::Permissions::from_mode(0o000)).unwrap();
@@ -103,7 +103,7 @@ fn a_disabled_skill_is_there_and_not_used_also_when_it_is_disabled_meanwhile() {
 }
 
 #[test]
-fn an_unknown_name_is_told_with_the_nearest() {
+fn an_unknown_name_is_reported_with_the_nearest() {
     let home = SkillHome::new();
     home.skill("pdf-forms", "").put("skills/bad/SKILL.md", "x");
     let error = |name: &str| home.skills().get(name).unwrap_err().to_string();
@@ -113,7 +113,7 @@ fn an_unknown_name_is_told_with_the_nearest() {
 }
 
 #[test]
-fn what_is_broken_is_told_once() {
+fn what_is_broken_is_reported_once() {
     let home = SkillHome::new();
     home.put("skills/bad/SKILL.md", "x");
     let skills = home.skills();
@@ -151,17 +151,20 @@ fn the_prompt_names_those_in_use_within_bounds() {
 fn a_person_can_call_a_skill_with_words() {
     let home = SkillHome::new();
     home.skill("deploy", "").put("skills/deploy/scripts/go.sh", "#!/bin/sh\n");
-    let said = home.skills().invocation("deploy", " to staging ").unwrap();
-    assert!(said.starts_with("Use the skill deploy, which says:\n\nHow deploy is done."), "{said}");
-    assert!(said.ends_with("\n\nWhat for: to staging"), "{said}");
-    assert!(!said.contains("---") && said.contains("skill_view"), "{said}");
-    home.skill("plain", "required_environment_variables: [A_TOKEN, {name: B, optional: true}]\n");
-    let said = home.skills().invocation("plain", "").unwrap();
+    let printed = home.skills().invocation("deploy", " to staging ").unwrap();
     assert!(
-        said.ends_with(
+        printed.starts_with("Use the skill deploy, which says:\n\nHow deploy is done."),
+        "{printed}"
+    );
+    assert!(printed.ends_with("\n\nWhat for: to staging"), "{printed}");
+    assert!(!printed.contains("---") && printed.contains("skill_view"), "{printed}");
+    home.skill("plain", "required_environment_variables: [A_TOKEN, {name: B, optional: true}]\n");
+    let printed = home.skills().invocation("plain", "").unwrap();
+    assert!(
+        printed.ends_with(
             "(It lacks something: A_TOKEN is not set; put A_TOKEN=… into the profile's .env)"
         ),
-        "{said}"
+        "{printed}"
     );
     let has = home.skills_with(&[("A_TOKEN", "x")]).invocation("plain", "").unwrap();
     assert!(has.ends_with("How plain is done."), "{has}");

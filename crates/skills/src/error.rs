@@ -34,7 +34,7 @@ pub enum SkillError {
         /// Where.
         path: PathBuf,
     },
-    /// Something that is no skill is where one is to be put.
+    /// Something that is not a skill is where one is to be put.
     #[error("{} is in the way and is not a skill; move it away, or use another name", path.display())]
     Occupied {
         /// The file or folder.
@@ -62,7 +62,7 @@ pub enum SkillError {
     /// A change that cannot be made.
     #[error("{0}")]
     Change(String),
-    /// What was to be installed is no skill, or not one that may be.
+    /// What was to be installed is not a skill, or not one that may be.
     #[error("{} cannot be installed: {reason}", path.display())]
     Source {
         /// The folder or archive.

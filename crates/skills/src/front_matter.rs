@@ -66,7 +66,7 @@ const BEGINNING: &str =
 
 /// A `SKILL.md`, parted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parted<'a> {
+pub(crate) struct SkillFileParts<'a> {
     /// The front matter, without its fences.
     pub(crate) head: &'a str,
     /// What follows it.
@@ -74,7 +74,7 @@ pub(crate) struct Parted<'a> {
 }
 
 /// Parts a text into its front matter and what follows.
-pub(crate) fn part(text: &str) -> Result<Parted<'_>, Problem> {
+pub(crate) fn part(text: &str) -> Result<SkillFileParts<'_>, Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
@@ -85,7 +85,7 @@ pub(crate) fn part(text: &str) -> Result<Parted<'_>, Problem> {
     let mut at = start;
     for line in lines {
         if matches!(line.trim_end(), "---" | "...") {
-            return Ok(Parted { head: &text[start..at], body: &text[at + line.len()..] });
+            return Ok(SkillFileParts { head: &text[start..at], body: &text[at + line.len()..] });
         }
         at += line.len();
         if at > MAX_FRONT_MATTER {
@@ -99,7 +99,7 @@ pub(crate) fn part(text: &str) -> Result<Parted<'_>, Problem> {
 impl FrontMatter {
     /// Reads the front matter of a text, which may be cut off after it.
     pub fn parse(text: &str) -> Result<Self, Problem> {
-        let Parted { head, .. } = part(text)?;
+        let SkillFileParts { head, .. } = part(text)?;
         // The fence is the file's first line.
         let root = Yaml::parse(head).map_err(|error| {
             let reason = format!("its front matter is not valid YAML: {}", error.message);

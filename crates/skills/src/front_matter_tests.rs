@@ -64,7 +64,7 @@ fn other_ways_of_writing_are_read_too() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_what_to_do() {
+fn what_is_wrong_is_reported_with_its_line_and_what_to_do() {
     let long = format!("name: a\ndescription: {}", "x".repeat(1025));
     for (head, line, reason) in [
         ("description: b", 1, "`name` is missing"),

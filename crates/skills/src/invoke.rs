@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use async_recursion::async_recursion as boxed;
 use vestal_config::{EnvName, Settings};
-use vestal_sandbox::{Handing, Sandbox, SandboxSettings as _};
+use vestal_sandbox::{Sandbox, SandboxSettings as _, VariableForwarding};
 
 use crate::error::SkillError;
 use crate::front_matter::{SkillVariable, part};
@@ -66,7 +66,7 @@ impl Skills {
         Ok(instructions)
     }
 
-    /// Returns the instructions as the model is told them, with what the skill
+    /// Returns the instructions as the model gets them, with what the skill
     /// lacks.
     fn instructions(&self, skill: &Skill) -> Result<String, SkillError> {
         let text = self.read_instructions(skill)?;
@@ -92,7 +92,7 @@ impl Skills {
             let text = format!("{} is larger than {} KiB", path.display(), MAX_INSTRUCTIONS >> 10);
             return Err(SkillError::TooLarge(text));
         }
-        // What is no text further down should not hide the rest.
+        // What is not text further down should not hide the rest.
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
@@ -134,9 +134,9 @@ impl VariableState {
 impl Need {
     pub(crate) fn of(settings: &Settings, variable: &SkillVariable) -> Self {
         let state = match settings.handing(&variable.name) {
-            Handing::Withheld => VariableState::Withheld,
-            Handing::OfTheMachine => VariableState::OfTheMachine,
-            Handing::Handed => match settings.variable(&variable.name) {
+            VariableForwarding::Withheld => VariableState::Withheld,
+            VariableForwarding::OfTheMachine => VariableState::OfTheMachine,
+            VariableForwarding::Handed => match settings.variable(&variable.name) {
                 Ok(Some(_)) => VariableState::Set,
                 Ok(None) | Err(_) => VariableState::Missing,
             },
@@ -172,8 +172,8 @@ impl Need {
     }
 }
 
-/// Returns the values of the variables that are forwarded, for whoever keeps
-/// secrets out of what is shown.
+/// Returns the values of the variables that are forwarded, for masking
+/// secrets in what is shown.
 pub(crate) fn values(settings: &Settings, names: &[EnvName]) -> Vec<String> {
     let handed = settings.handed(names);
     handed.into_iter().map(|(_, value)| value.to_string_lossy().into_owned()).collect()

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use vestal_config::EnvName;
-use vestal_sandbox::{Bundle, BundleContent, Handing, SandboxSettings as _};
+use vestal_sandbox::{Bundle, BundleContent, SandboxSettings as _, VariableForwarding};
 
 use crate::error::SkillError;
 use crate::front_matter::FrontMatter;
@@ -71,7 +71,7 @@ pub enum SkillChange {
     },
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillChanged {
     /// It is done.
@@ -224,7 +224,7 @@ impl Skills {
         let names = about.variables.iter().map(|own| &own.name);
         let new: Vec<EnvName> = names
             .filter(|name| !had(name) && !allowed.contains(name))
-            .filter(|name| self.settings().handing(name) == Handing::Handed)
+            .filter(|name| self.settings().handing(name) == VariableForwarding::Handed)
             .cloned()
             .collect();
         (!new.is_empty()).then_some(SkillChanged::Asks(new))

@@ -222,7 +222,7 @@ fn a_broken_skill_is_replaced_by_one_that_is_installed_in_its_place() {
 }
 
 #[test]
-fn what_is_no_skill_is_not_replaced_and_said_to_be_in_the_way() {
+fn what_is_no_skill_is_not_replaced_and_reported_as_in_the_way() {
     let home = SkillHome::new();
     home.skill("office/other", "").put("src/SKILL.md", text("office", ""));
     let skills = home.skills();

@@ -57,7 +57,7 @@ pub(crate) fn inner_path(text: &str) -> Result<PathBuf, SkillError> {
 }
 
 /// Returns the place of a file of a skill, once nothing on the way to it is a
-/// link or something else that is no folder. What is not there yet is fine.
+/// link or something else that is not a folder. What is not there yet is fine.
 pub(crate) fn within(dir: &Path, inner: &Path) -> Result<PathBuf, SkillError> {
     let mut at = dir.to_owned();
     let above = inner.parent().map(Path::components).into_iter().flatten();

@@ -23,7 +23,7 @@ const FOLDER: &str = "skills";
 /// How much a name may differ from what was meant.
 const LIKENESS: f64 = 0.75;
 
-/// The skills of a profile. Cheap to clone; what is installed is looked at anew
+/// The skills of a profile. Cheap to clone; what is installed is looked at again
 /// whenever it is asked for.
 #[derive(Debug, Clone)]
 pub struct Skills {
@@ -34,7 +34,7 @@ pub struct Skills {
 struct SkillsState {
     root: PathBuf,
     settings: Arc<Settings>,
-    /// What a person was told of broken skills.
+    /// The notices about broken skills.
     reported: Mutex<BTreeSet<String>>,
     /// Who gets the variables that skills ask for.
     equipped: Mutex<Option<Equipped>>,
@@ -48,7 +48,7 @@ struct Equipped {
 }
 
 /// Returns the skills of the profile that the settings belong to. What is wrong
-/// with one of them is told by [`Skills::take_notices`] and hinders none.
+/// with one of them is reported by [`Skills::take_notices`] and hinders none.
 pub fn from_settings(settings: &Arc<Settings>) -> Skills {
     let inner = SkillsState {
         root: settings.home().dir().join(FOLDER),
@@ -188,7 +188,7 @@ impl Skills {
         }
     }
 
-    /// Takes what a person should be told: which skills are broken, each once.
+    /// Takes the notices for a person: which skills are broken, each once.
     pub fn take_notices(&self) -> Vec<String> {
         let broken = self.catalogue().broken;
         let mut reported = self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +200,7 @@ impl Skills {
     }
 }
 
-/// What is wrong with a skill is told in the conversation, once, and each turn
+/// What is wrong with a skill is reported in the conversation, once, and each turn
 /// has the variables that skills ask for when it begins. The tools are not from
 /// here: they are always there, see [`Skills::add_to`].
 #[async_trait]

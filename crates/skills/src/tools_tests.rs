@@ -104,8 +104,8 @@ async fn the_agent_goes_from_the_list_to_a_skill_to_its_files() {
     assert_eq!(view["content"], text("forms", ""));
     assert_eq!(view["files"], json!(["data.bin", "scripts/fill.sh"]));
     let path = view["path"].as_str().unwrap();
-    let said = stage.run(&format!("{path}/scripts/fill.sh")).await;
-    assert_eq!(said, format!("filled by {path}/scripts/fill.sh\n"));
+    let printed = stage.run(&format!("{path}/scripts/fill.sh")).await;
+    assert_eq!(printed, format!("filled by {path}/scripts/fill.sh\n"));
 
     let file = stage.call("skill_view", json!({"name": "forms", "file": "scripts/fill.sh"})).await;
     assert!(file["content"].as_str().unwrap().starts_with("#!/bin/sh"));
@@ -149,7 +149,7 @@ async fn what_cannot_be_shown_keeps_nobody_from_reading() {
 }
 
 #[tokio::test]
-async fn variables_reach_commands_and_missing_ones_are_said() {
+async fn variables_reach_commands_and_missing_ones_are_reported() {
     let secret = "a-value-nobody-should-see";
     let stage =
         SkillsFixture::new(&[("TAVILY_API_KEY", secret), ("OPENAI_API_KEY", "sk-never-given-out")]);
@@ -174,8 +174,8 @@ async fn variables_reach_commands_and_missing_ones_are_said() {
     assert!(missing.contains("PLACE is not set; put PLACE=… into the profile's .env (for maps)"));
     assert!(missing.contains("terminal.docker_forward_env") && !missing.contains("SPARE"));
     assert!(!view.to_string().contains(secret), "{view}");
-    let said = stage.run("echo ${#TAVILY_API_KEY} ${OPENAI_API_KEY-none}").await;
-    assert_eq!(said, format!("{} none\n", secret.len()));
+    let printed = stage.run("echo ${#TAVILY_API_KEY} ${OPENAI_API_KEY-none}").await;
+    assert_eq!(printed, format!("{} none\n", secret.len()));
     assert!(!stage.context.redactor.redact(secret).contains(secret), "it is known as a secret");
     fs::remove_dir_all(stage.home.path("skills/search")).unwrap();
     stage.skills.equip(&stage.engine, &stage.context.redactor);
@@ -205,17 +205,17 @@ async fn a_skill_that_work_asks_for_is_opened_with_its_files() {
     let stage = SkillsFixture::new(&[]);
     stage.home.skill("plain", "").skill("go", "").put("skills/go/run", "#!/bin/sh\necho went\n");
     let sandbox = stage.context.sandbox.attach(&stage.context.events).await.unwrap();
-    let said = stage.skills.open_in(&sandbox, "/plain").await.unwrap();
-    assert_eq!(said, "Use the skill plain, which says:\n\nHow plain is done.");
-    let said = stage.skills.open_in(&sandbox, "go").await.unwrap();
-    let (_, path) = said.split_once("(Its files are in ").unwrap();
+    let printed = stage.skills.open_in(&sandbox, "/plain").await.unwrap();
+    assert_eq!(printed, "Use the skill plain, which says:\n\nHow plain is done.");
+    let printed = stage.skills.open_in(&sandbox, "go").await.unwrap();
+    let (_, path) = printed.split_once("(Its files are in ").unwrap();
     let path = path.strip_suffix(", read-only.)").unwrap();
     assert_eq!(stage.run(&format!("{path}/run")).await, "went\n");
     let error = stage.skills.open_in(&sandbox, "gone").await.unwrap_err();
     assert!(error.to_string().starts_with("there is no skill \"gone\""), "{error}");
     std::os::unix::fs::symlink("/etc/passwd", stage.home.path("skills/go/leak")).unwrap();
-    let said = stage.skills.open_in(&sandbox, "go").await.unwrap();
-    assert!(said.contains("How go is done.") && said.contains("leak is a link"), "{said}");
+    let printed = stage.skills.open_in(&sandbox, "go").await.unwrap();
+    assert!(printed.contains("How go is done.") && printed.contains("leak is a link"), "{printed}");
     drop(sandbox);
     stage.finish().await;
 }
@@ -263,7 +263,7 @@ async fn a_skill_of_the_agents_gets_variables_only_with_a_persons_word() {
     let nobody = SkillsFixture::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
     nobody.context.guard.set_yolo(true);
     let refused = nobody.call("skill_manage", made.clone()).await;
-    assert!(refused["error"].as_str().unwrap().contains("nobody is there"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("no user is available"), "{refused}");
     assert_eq!(nobody.home.names(), Vec::<String>::new());
     nobody.finish().await;
 

@@ -26,11 +26,20 @@ pub const NAMES: [&str; 17] = [
     "stage.enclose.before-leaving",
 ];
 
+/// The same of `launch`.
+pub const LAUNCH_NAMES: [&str; 4] = [
+    "stage.launch.after-plan",
+    "stage.launch.after-clone",
+    "stage.launch.after-go",
+    "stage.launch.after-record",
+];
+
 /// Kills the process here if a test asked for it.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "it is for tests and no setting")]
 pub(crate) fn reach(name: &'static str) {
-    debug_assert!(NAMES.contains(&name), "{name} is not in the list of failpoints");
+    let known = NAMES.contains(&name) || LAUNCH_NAMES.contains(&name);
+    debug_assert!(known, "{name} is not in the list of failpoints");
     if std::env::var_os("VESTAL_STAGE_FAILPOINT").is_some_and(|chosen| chosen == name) {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
             .ok();

@@ -10,11 +10,15 @@ use minicbor::Decode;
 use vestal_wire::limits::MAX_MESSAGE;
 
 use crate::failure::{BuildStep, StepFailure, failed};
-use crate::{copy, enclose, sys, within};
+use crate::{confine, copy, enclose, launch, survey, sys, within};
 
 const USAGE: &str = "usage: vestal-stage enclose --plan-fd N --ready-fd N --hold-fd N
        vestal-stage within --plan-fd N -- PROGRAM [ARGUMENT…]
        vestal-stage copy [--with-caller] FROM TO
+       vestal-stage survey
+       vestal-stage etc DIR
+       vestal-stage launch --plan-fd N --ready-fd N --hold-fd N
+       vestal-stage confine PLAN -- PROGRAM [ARGUMENT…]
        vestal-stage --version";
 
 /// Runs the program with the process's arguments.
@@ -25,6 +29,10 @@ pub fn main() -> ExitCode {
         Some("enclose") => enclose::main(arguments),
         Some("within") => within::main(arguments),
         Some("copy") => copy::main(arguments),
+        Some("launch") => launch::main(arguments),
+        Some("confine") => confine::main(arguments),
+        Some("survey") => survey::main(arguments),
+        Some("etc") => survey::main_of_etc(arguments),
         Some("--version" | "-V") => {
             print_line(concat!("vestal-stage ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
@@ -64,6 +72,8 @@ pub(crate) enum UsageError {
     Twice(RawFd),
     #[error("no program to run")]
     NoProgram,
+    #[error("no plan")]
+    NoPlan,
 }
 
 /// Descriptors by the names of their options.
@@ -139,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_options_are_said_to_be_wrong() {
+    fn wrong_options_are_reported_as_wrong() {
         let missing = || UsageError::NoDescriptor("--a".into());
         assert_eq!(parse(&["--c", "1"]), Err(UsageError::UnknownOption("--c".into())));
         for wrong in [&["--a"][..], &["--a", "x"], &["--a", "-1"]] {

@@ -6,10 +6,12 @@ use std::ffi::{CString, c_char};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::{io, ptr};
 
-use rustix::io::FdFlags;
+use rustix::io::{Errno, FdFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::process::Pid;
-use rustix::thread::{CapabilitySets, capabilities, set_capabilities};
+use rustix::process::{Pid, getgroups};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups,
+};
 
 /// The first Landlock version with scopes.
 const SCOPES: i64 = 6;
@@ -45,7 +47,7 @@ pub(crate) struct Child {
 pub(crate) fn clone(namespaces: i32) -> io::Result<Cloned> {
     let mut handle: RawFd = -1;
     let flags = libc::c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
-    // SAFETY: without a stack and without shared memory the copy goes on with a
+    // SAFETY: without a stack and without shared memory the copy continues with a
     // copy of everything this process has, which is a single thread. The kernel
     // writes a descriptor to `handle`, which outlives the call. The first three
     // arguments are in this order on every architecture that there are guests
@@ -104,21 +106,68 @@ pub(crate) fn as_file_owner<T>(uid: u32, gid: u32, work: impl FnOnce() -> T) -> 
     Ok(done?)
 }
 
+/// The number of the user and group to which nothing belongs.
+const NOBODY: u32 = 65534;
+
+/// Runs a function with no more rights over files than everyone has, and still with
+/// the right to mount.
+pub(crate) fn as_everyone<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    let before = capabilities(None)?;
+    let groups = getgroups()?;
+    set_thread_groups(&[])?;
+    let done = as_nobody(before, work);
+    set_capabilities(None, before)?;
+    set_thread_groups(&groups)?;
+    Ok(done?)
+}
+
+fn as_nobody<T>(all: CapabilitySets, work: impl FnOnce() -> T) -> rustix::io::Result<T> {
+    // SAFETY: these change ids of this process, which has one thread. They return
+    // the previous id and no success, so the second call of each tells whether the
+    // first one had an effect.
+    let is_nobody = unsafe {
+        libc::setfsgid(NOBODY);
+        libc::setfsuid(NOBODY);
+        [libc::setfsgid(NOBODY), libc::setfsuid(NOBODY)] == [NOBODY.cast_signed(); 2]
+    };
+    let done = if is_nobody {
+        let effective = CapabilitySet::SYS_ADMIN;
+        set_capabilities(None, CapabilitySets { effective, ..all }).map(|()| work())
+    } else {
+        Err(Errno::PERM)
+    };
+    // SAFETY: as above. The ids are restored.
+    unsafe {
+        libc::setfsuid(libc::geteuid());
+        libc::setfsgid(libc::getegid());
+    }
+    done
+}
+
 /// Gives up all capabilities except those in a mask, permanently.
 pub(crate) fn keep_capabilities(mask: u64) -> io::Result<()> {
     for number in 0..u64::BITS {
         if mask & (1 << number) != 0 {
             continue;
         }
+        // SAFETY: it reads a set of this process and touches no memory.
+        match unsafe { libc::prctl(libc::PR_CAPBSET_READ, libc::c_ulong::from(number), 0, 0, 0) } {
+            // It was given up before, so nobody needs the right to do so.
+            0 => continue,
+            1 => {}
+            _ => {
+                let error = io::Error::last_os_error();
+                match error.raw_os_error() {
+                    // The kernel has no more capabilities.
+                    Some(libc::EINVAL) if number > 0 => break,
+                    _ => return Err(error),
+                }
+            }
+        }
         // SAFETY: it changes a set of this process and touches no memory.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(number), 0, 0, 0) } != 0
         {
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                // The kernel has no more capabilities.
-                Some(libc::EINVAL) if number > 0 => break,
-                _ => return Err(error),
-            }
+            return Err(io::Error::last_os_error());
         }
     }
     rustix::thread::clear_ambient_capability_set()?;

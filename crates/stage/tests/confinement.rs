@@ -104,6 +104,7 @@ fn an_abstract_socket_of_the_host_is_out_of_reach() {
             shifted: false,
             identity: None,
             hidden: Vec::new(),
+            public_only: false,
         }));
         plan.purpose = Purpose::Serve {
             arguments: ["/test", "--exact", "--nocapture"]

@@ -204,6 +204,7 @@ fn a_source_behind_a_link_of_the_kernels_is_refused() {
                 shifted: false,
                 identity: None,
                 hidden: Vec::new(),
+                public_only: false,
             }));
             let printed = sandbox.start(&plan).printed();
             assert!(printed.starts_with("error: {\"step\":\"source\""), "{by:?}: {printed}");
@@ -312,6 +313,7 @@ fn a_read_only_bind_cannot_be_written_and_a_file_can_be_bound() {
             shifted: false,
             identity: None,
             hidden: Vec::new(),
+            public_only: false,
         }));
         assert_eq!(sandbox.start(&plan).printed(), "content1\n", "{by:?}");
         assert_eq!(fs::read(sandbox.path("io/file")).unwrap(), b"content", "{by:?}");
@@ -418,6 +420,7 @@ fn layers_can_be_the_root() {
             upper: bytes(sandbox.make("top", sandbox.owner())),
             work: bytes(sandbox.make("top-work", sandbox.owner())),
             hidden: Vec::new(),
+            public_only: false,
         });
         plan.capabilities = 0xfb;
         assert_eq!(sandbox.start(&plan).printed(), "old0\n", "{by:?}");
@@ -444,6 +447,13 @@ fn a_link_that_is_there_stays_and_an_empty_directory_becomes_one() {
 
 #[test]
 fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
+    // The second time the kernel keeps more away: a directory that not everyone may list.
+    for (public_only, mode) in [(false, 0o751), (true, 0o755)] {
+        hidden_is_not_there(public_only, mode);
+    }
+}
+
+fn hidden_is_not_there(public_only: bool, mode: u32) {
     let Some(by) = By::all().into_iter().find(|by| *by == By::Root) else {
         return;
     };
@@ -455,7 +465,7 @@ fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
     for file in ["tool/etc/key", "tool/etc/public", "tool/vault/deep/key", "tool/share/text"] {
         fs::write(host.join(file), "content\n").unwrap();
     }
-    fs::set_permissions(host.join("tool"), fs::Permissions::from_mode(0o751)).unwrap();
+    fs::set_permissions(host.join("tool"), fs::Permissions::from_mode(mode)).unwrap();
     std::os::unix::fs::chown(host.join("tool/etc"), Some(0), Some(7)).unwrap();
     let old = fs::File::open(host.join("tool/etc")).unwrap();
     old.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_hours(24)).unwrap();
@@ -480,6 +490,7 @@ fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
             upper: bytes(sandbox.path("layers-upper")),
             work: bytes(sandbox.path("layers-work")),
             hidden: hidden.clone(),
+            public_only,
         },
     });
     plan.mounts.push(SandboxMount::Bind(Bind {
@@ -490,12 +501,80 @@ fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
         shifted: true,
         identity: None,
         hidden,
+        public_only,
     }));
-    let seen = ". 751 0:0\n./etc 755 0:7\n./etc/public 644 0:0\n./share 755 0:0\n\
-                ./share/text 644 0:0\ncontent\n86400\n";
+    let seen = format!(
+        ". {mode:o} 0:0\n./etc 755 0:7\n./etc/public 644 0:0\n./share 755 0:0\n\
+         ./share/text 644 0:0\ncontent\n86400\n"
+    );
     let changed = ".\n./etc\n./share\n./share/public\n./share/text\n./vault\n\
                    content\nmore\nread-only\n";
     assert_eq!(sandbox.start(&plan).printed(), format!("{seen}{seen}{changed}"));
     let kept = fs::read_to_string(host.join("tool/etc/key")).unwrap();
     assert_eq!(kept, "content\n");
+}
+
+#[test]
+fn what_not_everyone_may_read_cannot_be_read_by_root_of_a_sandbox_who_owns_it_there() {
+    let Some(by) = By::all().into_iter().find(|by| *by == By::Root) else {
+        return;
+    };
+    let sandbox = TestSandbox::new(by);
+    let host = sandbox.make("host", Some(0));
+    sandbox.make("host/vault", Some(0));
+    let files = [("key", 0o600), ("settings", 0o640), ("vault/inner", 0o644), ("late", 0o644)];
+    for (file, mode) in files.into_iter().chain([("public", 0o644)]) {
+        fs::write(host.join(file), "content\n").unwrap();
+        fs::set_permissions(host.join(file), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    fs::set_permissions(host.join("vault"), fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(host.join("settings"), Some(0), Some(7)).unwrap();
+    let closed = sandbox.path("workspace/closed");
+    assert!(std::process::Command::new("mkfifo").arg(&closed).status().unwrap().success());
+    let mut plan = sandbox.plan(
+        "for top in /layers /shown; do cd $top
+           cat key settings vault/inner; ls vault; head -c 9 < key; cp key /tmp/stolen
+           ln key linked; mv key moved; chmod 755 key vault; ls vault
+           cat linked moved key vault/inner
+           cat late public
+         done 2> /dev/null
+         echo ready; read over < /workspace/closed
+         cat /layers/late /shown/late /tmp/stolen 2> /dev/null
+         cd /layers && echo own > new && mv new key && cat key && echo more >> public &&
+           cat public && stat -c %a:%u vault",
+    );
+    plan.capabilities = 0xfb;
+    for name in ["layers-upper", "layers-work"] {
+        sandbox.make(name, sandbox.owner());
+    }
+    plan.mounts.push(SandboxMount::Overlay {
+        target: bytes("/layers"),
+        layers: OverlayDirs {
+            lower: bytes(&host),
+            shifted: true,
+            upper: bytes(sandbox.path("layers-upper")),
+            work: bytes(sandbox.path("layers-work")),
+            hidden: Vec::new(),
+            public_only: true,
+        },
+    });
+    plan.mounts.push(SandboxMount::Bind(Bind {
+        source: bytes(&host),
+        target: bytes("/shown"),
+        read_only: true,
+        recursive: false,
+        shifted: true,
+        identity: None,
+        hidden: Vec::new(),
+        public_only: true,
+    }));
+    let stage = sandbox.start(&plan);
+    for line in ["content"; 4].into_iter().chain(["ready"]) {
+        assert_eq!(stage.line(), line);
+    }
+    // What becomes private later is private from then on.
+    fs::set_permissions(host.join("late"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&closed, "now\n").unwrap();
+    assert_eq!(stage.printed(), "own\ncontent\nmore\n755:0\n");
+    assert_eq!(fs::read_to_string(host.join("key")).unwrap(), "content\n");
 }

@@ -35,6 +35,7 @@ const BROKEN: [Broken; 9] = [
                 upper: bytes("/proc"),
                 work: bytes(sandbox.path("work")),
                 hidden: Vec::new(),
+                public_only: false,
             };
             plan.mounts.push(SandboxMount::Overlay { target: bytes("/layers"), layers });
         },
@@ -89,6 +90,7 @@ fn bind(source: &str, target: &str) -> SandboxMount {
         shifted: false,
         identity: None,
         hidden: Vec::new(),
+        public_only: false,
     })
 }
 

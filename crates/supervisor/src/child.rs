@@ -33,7 +33,7 @@ pub const READY_VARIABLE: &str = "VESTAL_READY_FD";
 pub const PLANNED_STOP_VARIABLE: &str = "VESTAL_PLANNED_STOP_FILE";
 
 /// Variables of systemd that are meant for the supervisor alone.
-const NOT_INHERITED: [&str; 6] = [
+pub(crate) const NOT_INHERITED: [&str; 6] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",

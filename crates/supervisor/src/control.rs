@@ -152,19 +152,19 @@ pub enum ControlError {
     Io(#[from] io::Error),
 }
 
-/// Asks the supervisor of a home, and waits for the answer for as long as `patience`.
+/// Asks the supervisor of a home, and waits for the answer for as long as `limit`.
 #[boxed]
 pub async fn ask(
     run_dir: &Path,
     request: &SupervisorRequest,
-    patience: Duration,
+    limit: Duration,
 ) -> Result<SupervisorAnswer, ControlError> {
     let no_answer = || ControlError::NoAnswer(Holder::read(run_dir).ok().flatten().map(Box::new));
     let mut stream = connect(run_dir).await?;
     send(&mut stream, request).await?;
     let mut line = Vec::new();
     let mut reader = BufReader::new(stream).take(MAX_ANSWER);
-    match timeout(patience, reader.read_until(b'\n', &mut line)).await {
+    match timeout(limit, reader.read_until(b'\n', &mut line)).await {
         Err(_) => Err(no_answer()),
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok(0)) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),

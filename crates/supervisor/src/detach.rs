@@ -1,4 +1,4 @@
-//! Starts a supervisor that outlives whoever starts it, and the seam of children.
+//! Starts a supervisor that outlives its parent, and the interface to its children.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,10 +33,10 @@ pub enum DetachError {
     #[error("cannot start a supervisor: {0}")]
     Io(#[from] io::Error),
     /// It ended before it was ready.
-    #[error("the supervisor has ended at once{}", if .said.is_empty() { String::new() } else { format!(": {}", .said) })]
+    #[error("the supervisor has ended at once{}", if .output.is_empty() { String::new() } else { format!(": {}", .output) })]
     Ended {
         /// What it said.
-        said: String,
+        output: String,
     },
     /// It takes too long.
     #[error("the supervisor is not ready after {} s; its log is {}", .after.as_secs(), .log.display())]
@@ -56,7 +56,7 @@ pub async fn start_detached(
     env: &BTreeMap<OsString, OsString>,
     dir: &Path,
     log: &Path,
-    patience: Duration,
+    limit: Duration,
 ) -> Result<(), DetachError> {
     let (program, arguments) =
         argv.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
@@ -84,24 +84,24 @@ pub async fn start_detached(
     // It is the system's from now on.
     drop(child);
     let mut ready = Receiver::from_owned_fd(ready.into())?;
-    match timeout(patience, ready.read(&mut [0])).await {
+    match timeout(limit, ready.read(&mut [0])).await {
         Ok(Ok(1)) => Ok(()),
-        Ok(Ok(_)) => Err(DetachError::Ended { said: said_since(log, before) }),
+        Ok(Ok(_)) => Err(DetachError::Ended { output: output_since(log, before) }),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(DetachError::Slow { after: patience, log: log.into() }),
+        Err(_) => Err(DetachError::Slow { after: limit, log: log.into() }),
     }
 }
 
-fn said_since(log: &Path, before: u64) -> String {
+fn output_since(log: &Path, before: u64) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let begin = usize::try_from(before).unwrap_or(usize::MAX).min(bytes.len());
     let begin = begin.max(bytes.len().saturating_sub(SHOWN));
-    let said = String::from_utf8_lossy(&bytes[begin..]);
+    let output = String::from_utf8_lossy(&bytes[begin..]);
     let message = |line: &str| match LogEntry::of_line(line) {
         Some(entry) => entry.message,
         None => line.to_owned(),
     };
-    said.trim().lines().map(message).collect::<Vec<_>>().join("; ")
+    output.trim().lines().map(message).collect::<Vec<_>>().join("; ")
 }
 
 /// Announces that this process is ready, on the descriptor that `VESTAL_READY_FD` names.

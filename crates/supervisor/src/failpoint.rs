@@ -24,7 +24,7 @@ pub const NAMES: &[&str] = &[
 
 /// Dies here if the test asks for it.
 #[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is not a setting")]
 pub(crate) fn reach(name: &str) {
     debug_assert!(NAMES.contains(&name), "{name} is not listed");
     if std::env::var_os("VESTAL_FAILPOINT").is_some_and(|wanted| wanted == name) {

@@ -12,6 +12,7 @@ mod failpoint;
 mod files;
 mod lock;
 mod log;
+mod main_program;
 mod offline;
 mod orphans;
 mod output;
@@ -19,6 +20,7 @@ mod policy;
 mod record;
 mod runner;
 mod serve;
+mod signals;
 mod slot;
 mod state;
 mod status;
@@ -31,6 +33,7 @@ pub use control::{ControlError, OrderOutcome, SupervisorAnswer, SupervisorReques
 pub use detach::{DetachError, announce_ready, detached_log_files, start_detached};
 pub use lock::{Holder, Manager, SupervisorLockError};
 pub use log::slot_log_files;
+pub use main_program::MainProgram;
 pub use offline::{
     EndedLeftover, OfflineError, SlotStatuses, end_leftovers, has_leftover, list_offline,
     stop_offline,

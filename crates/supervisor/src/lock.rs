@@ -15,7 +15,7 @@ use crate::state::{self, StateFileError, VERSION};
 
 /// How long a supervisor waits for the lock. A command that writes a desired state while no
 /// supervisor runs holds it for a moment.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Who keeps a supervisor.
@@ -28,7 +28,7 @@ pub enum Manager {
     Systemd,
     /// A container, whose first process it is.
     Container,
-    /// It is no supervisor but a command that holds the lock for a moment.
+    /// It is not a supervisor but a command that holds the lock for a moment.
     Command,
 }
 
@@ -111,7 +111,7 @@ impl HomeLock {
         let mut options = files::private();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(&path).map_err(failed)?;
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
                 Ok(()) => break,

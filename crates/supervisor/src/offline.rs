@@ -60,7 +60,7 @@ pub async fn stop_offline(
 
 /// Reports whether an earlier supervisor may have left a process of a slot.
 pub fn has_leftover(run_dir: &Path, slot: &SlotName) -> bool {
-    // A record that cannot be read is looked at by whoever ends it.
+    // A record that cannot be read is handled by the code that ends the process.
     !matches!(Records::new(run_dir).read(slot), Ok(None))
 }
 
@@ -86,7 +86,7 @@ pub async fn end_leftovers(
         return Ok(Vec::new());
     }
     let _lock = HomeLock::take(run_dir, Manager::Command).await?;
-    let ended = records.end_leftovers(&graces(found)).await.map_err(failed)?;
+    let ended = records.end_leftovers(&grace_periods(found)).await.map_err(failed)?;
     let one = |(slot, ended): (SlotName, Result<LeftoverChild, LeftoverError>)| {
         let ended = match ended {
             Ok(LeftoverChild::None) => return None,
@@ -99,7 +99,7 @@ pub async fn end_leftovers(
 }
 
 /// Returns how long each slot may take to end.
-pub(crate) fn graces(found: &[FoundSlot]) -> BTreeMap<SlotName, Duration> {
+pub(crate) fn grace_periods(found: &[FoundSlot]) -> BTreeMap<SlotName, Duration> {
     let one = |found: &FoundSlot| match found {
         FoundSlot::Slot(slot) => Some((slot.name.clone(), slot.service.stop_within)),
         FoundSlot::Broken { .. } => None,

@@ -37,7 +37,7 @@ impl RawOutput {
         let write = move || {
             let mut broken = false;
             for line in lines {
-                // A reader that is gone is no reason to hold the queue.
+                // A reader that is gone is not a reason to hold the queue.
                 broken = broken || to.write_all(&line).and_then(|()| to.flush()).is_err();
                 shared.queued.fetch_sub(line.len(), Ordering::AcqRel);
             }
@@ -71,9 +71,9 @@ impl RawOutput {
         self.send(bytes);
     }
 
-    /// Waits until everything was written, for as long as `patience`.
-    pub(crate) async fn drain(&self, patience: Duration) {
-        let deadline = tokio::time::Instant::now() + patience;
+    /// Waits until everything was written, for as long as `timeout`.
+    pub(crate) async fn drain(&self, timeout: Duration) {
+        let deadline = tokio::time::Instant::now() + timeout;
         while self.counts.queued.load(Ordering::Acquire) > 0
             && tokio::time::Instant::now() < deadline
         {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_read_holds_nobody_up_and_is_told_what_is_missing() {
+    fn a_reader_that_does_not_read_blocks_nobody_and_gets_the_gap_reported() {
         let gate = Gate::default();
         let raw = RawOutput::start(Box::new(gate.clone())).unwrap();
         let raw = raw.of(&SlotName::new("a").unwrap());
@@ -134,8 +134,8 @@ mod tests {
             .unwrap();
         let text = String::from_utf8(state.1.clone()).unwrap();
         let whole = text.lines().filter(|line| line.len() == "a: ".len() + long.len()).count();
-        let told = format!("supervisor: {} lines are only in the logs", 100 - whole);
+        let reported = format!("supervisor: {} lines are only in the logs", 100 - whole);
         assert!((1..=16).contains(&whole), "{whole}");
-        assert!(text.contains(&told), "{told}");
+        assert!(text.contains(&reported), "{reported}");
     }
 }

@@ -11,18 +11,18 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
-use vestal_process::{EndPatience, ProcessId, ProcessSession, SessionEnd};
+use vestal_process::{EndTimeouts, ProcessId, ProcessSession, SessionEnd};
 
 use crate::slot::{Slot, SlotName};
 use crate::state::{self, StateFileError, VERSION};
 
-/// The variable that tells the processes of one start from those of all others.
+/// The variable that distinguishes the processes of one start from those of all others.
 pub const RUN_VARIABLE: &str = "VESTAL_SUPERVISED_RUN";
 
 /// From SIGTERM to SIGKILL for what was left of a slot that no longer exists.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(10);
 /// How long processes may take to vanish after SIGKILL.
-const KILL_PATIENCE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A start of a slot's child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,15 +191,15 @@ impl Records {
     }
 
     /// Ends what an earlier supervisor left of all slots, those that no longer exist too, at the same
-    /// time. `graces` says how long each slot may take.
+    /// time. `grace_periods` says how long each slot may take.
     pub(crate) async fn end_leftovers(
         &self,
-        graces: &BTreeMap<SlotName, Duration>,
+        grace_periods: &BTreeMap<SlotName, Duration>,
     ) -> io::Result<Vec<(SlotName, Result<LeftoverChild, LeftoverError>)>> {
         let mut ending = JoinSet::new();
         for slot in self.slots()? {
             let records = self.clone();
-            let grace = graces.get(&slot).copied().unwrap_or(LEFTOVER_GRACE);
+            let grace = grace_periods.get(&slot).copied().unwrap_or(LEFTOVER_GRACE);
             ending.spawn(async move {
                 let ended = records.end_leftover(&slot, grace).await;
                 (slot, ended)
@@ -290,8 +290,8 @@ pub(crate) async fn end(session: &ProcessSession, grace: Duration) -> Result<(),
 
 /// Kills all that is left of a session.
 pub(crate) async fn kill_all(session: &ProcessSession) -> Result<(), LeftoverError> {
-    let patience = EndPatience { grace: Duration::ZERO, kill: KILL_PATIENCE };
-    match session.end(patience).await.map_err(LeftoverError::Io)? {
+    let timeouts = EndTimeouts { grace: Duration::ZERO, kill: KILL_TIMEOUT };
+    match session.end(timeouts).await.map_err(LeftoverError::Io)? {
         SessionEnd::Ended => Ok(()),
         SessionEnd::Survived(alive) => Err(LeftoverError::Alive(alive)),
     }

@@ -173,7 +173,7 @@ impl SlotRunner {
         }
     }
 
-    /// Starts the child; `otherwise` is what it goes on with if that cannot be written down.
+    /// Starts the child; `otherwise` is what it continues with if that cannot be written down.
     async fn start(&mut self, done: OrderReply, otherwise: ChildPhase) -> ChildPhase {
         if let Err(error) = self.desire(Desired::Running) {
             answer(done, Err(error));
@@ -488,7 +488,7 @@ impl SlotRunner {
     }
 }
 
-/// Answers an order. Whoever gave it may be gone.
+/// Answers an order. The client may be gone.
 fn answer(done: OrderReply, result: Result<OrderResult, String>) {
     done.send(result).ok();
 }

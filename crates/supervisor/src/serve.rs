@@ -23,7 +23,7 @@ const MAX_SILENT: usize = 128;
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// A connection until its request is read.
-struct Silent {
+struct UnreadConnection {
     has_asked: Arc<AtomicBool>,
     task: AbortHandle,
 }
@@ -31,7 +31,7 @@ struct Silent {
 /// Answers requests for ever.
 pub(crate) async fn serve(listener: UnixListener, shared: Arc<SupervisorState>) {
     let mut connections = JoinSet::new();
-    let mut silent: VecDeque<Silent> = VecDeque::new();
+    let mut silent: VecDeque<UnreadConnection> = VecDeque::new();
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -50,7 +50,7 @@ pub(crate) async fn serve(listener: UnixListener, shared: Arc<SupervisorState>) 
         }
         let has_asked = Arc::new(AtomicBool::new(false));
         let task = connections.spawn(converse(stream, Arc::clone(&shared), Arc::clone(&has_asked)));
-        silent.push_back(Silent { has_asked, task });
+        silent.push_back(UnreadConnection { has_asked, task });
     }
 }
 
@@ -89,7 +89,7 @@ fn listed(shared: &SupervisorState, names: Option<&[String]>) -> SupervisorAnswe
     }
 }
 
-/// Returns the answer, and who is to be told that it was sent.
+/// Returns the answer, and who is notified that it was sent.
 async fn answer(
     shared: &SupervisorState,
     request: SupervisorRequest,

@@ -115,7 +115,7 @@ pub enum BootRule {
     AsBefore,
     /// If it is desired to run.
     IfDesired,
-    /// Always: whoever started the supervisor asks for it. A stop holds until the next supervisor.
+    /// Always: the supervisor's environment asks for it. A stop holds until the next supervisor.
     Always,
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn write_desired(path: &Path, desired: Desired) -> Result<(), StateFi
 /// The state of a child in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actual {
-    /// One word: `gateway_state`, or `state` of what is no gateway.
+    /// One word: `gateway_state`, or `state` of what is not a gateway.
     pub state: String,
     /// The process that wrote it: `pid`, if it says so.
     pub pid: Option<u32>,
@@ -269,13 +269,13 @@ mod tests {
         assert_eq!(prior(&service), (None, false));
         write_desired(&service.desired, Desired::Running).unwrap();
         assert_eq!(prior(&service), (Some("running".to_owned()), true));
-        // Whoever starts the supervisor asks for it, whatever was desired before.
+        // The environment of the supervisor asks for it, whatever was desired before.
         service.boot = BootRule::Always;
         write_desired(&service.desired, Desired::Stopped).unwrap();
         assert_eq!(prior(&service), (Some("stopped".to_owned()), true));
         std::fs::write(&service.desired, "{").unwrap();
         assert_eq!(prior(&service), (None, true));
-        // What is no gateway says `state`.
+        // What is not a gateway says `state`.
         std::fs::write(&service.actual, "{\"state\":\"ready\"}").unwrap();
         assert_eq!(read_actual(&service.actual).unwrap().unwrap().state, "ready");
     }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use rustix::process::Signal;
-use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -18,12 +18,14 @@ use crate::control;
 use crate::failpoint;
 use crate::lock::{Holder, HomeLock, Manager, SupervisorLockError};
 use crate::log::SlotLog;
-use crate::offline::graces;
+use crate::main_program::{MainChild, MainProgram};
+use crate::offline::grace_periods;
 use crate::orphans;
 use crate::output::RawOutput;
 use crate::record::{LeftoverChild, Records};
 use crate::runner::{SlotOrder, SlotRunner};
 use crate::serve;
+use crate::signals::{AllSignals, SignalRequest};
 use crate::slot::{FoundSlot, Slot, SlotName, SlotSource};
 use crate::state::Prior;
 use crate::status::SlotStatus;
@@ -48,6 +50,8 @@ pub struct SupervisorOptions {
     pub manager: Manager,
     /// Whether this process has to reap processes that lost their parent, as process 1 must.
     pub reaps: bool,
+    /// What is run beside the slots once they are up; the supervisor ends with it.
+    pub main: Option<MainProgram>,
 }
 
 /// Why a supervisor did not begin, or did not end well.
@@ -64,6 +68,14 @@ pub enum SupervisorError {
         /// Why.
         source: io::Error,
     },
+    /// The program beside the slots cannot be run.
+    #[error("cannot run {program}: {source}")]
+    Main {
+        /// Its name.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Processes of slots are still alive at the end.
     #[error("not all children have ended: {}", .0.join("; "))]
     Alive(Vec<String>),
@@ -77,7 +89,7 @@ pub(crate) fn failed(action: &'static str) -> impl FnOnce(io::Error) -> Supervis
 pub(crate) enum WakeReason {
     /// Look again which slots there are, and tell when it is done.
     Reconcile(Option<oneshot::Sender<()>>),
-    /// End; the sender tells when all children are gone, and is told when that was passed on.
+    /// End; the sender tells when all children are gone, and is notified when that was passed on.
     Shutdown(oneshot::Sender<Result<(), String>>, oneshot::Receiver<()>),
 }
 
@@ -162,27 +174,29 @@ pub struct Supervisor {
     records: Records,
     source: Arc<dyn SlotSource>,
     reaps: bool,
+    main: Option<MainProgram>,
     raw: RawOutput,
     boot_log: BootLog,
     slot_logs: PathBuf,
 }
 
 impl Supervisor {
-    /// Takes the lock of a home. Whoever holds it already is named in the error.
+    /// Takes the lock of a home. A process that already holds it is named in the error.
     #[boxed]
     pub async fn take(options: SupervisorOptions) -> Result<Self, SupervisorError> {
-        let SupervisorOptions { run_dir, logs_dir, source, output, manager, reaps } = options;
+        let SupervisorOptions { run_dir, logs_dir, source, output, manager, reaps, main } = options;
         let lock = HomeLock::take(&run_dir, manager).await?;
         failpoint::reach("boot.locked");
         let raw = RawOutput::start(output).map_err(failed("start a thread"))?;
         let boot_log = BootLog::new(&logs_dir);
         let slot_logs = logs_dir.join("gateways");
         let records = Records::new(&run_dir);
-        Ok(Self { lock, run_dir, records, source, reaps, raw, boot_log, slot_logs })
+        Ok(Self { lock, run_dir, records, source, reaps, main, raw, boot_log, slot_logs })
     }
 
-    /// Brings up what was up, calls `ready`, and keeps it so until a signal or a request ends it.
-    pub async fn run(self, ready: impl FnOnce()) -> Result<(), SupervisorError> {
+    /// Brings up what was up, calls `ready`, and keeps it so until a signal or a request ends it, or
+    /// the program beside the slots has ended, whose status it returns.
+    pub async fn run(self, ready: impl FnOnce()) -> Result<Option<ExitStatus>, SupervisorError> {
         let mut signals = AllSignals::listen().map_err(failed("listen for signals"))?;
         let notifier = Notifier::start();
         let listener = control::listen(&self.run_dir).map_err(failed("open the control socket"))?;
@@ -198,7 +212,8 @@ impl Supervisor {
             logs: self.slot_logs.clone(),
         });
         let serving = tokio::spawn(serve::serve(listener, Arc::clone(&shared)));
-        let mut body = Body { this: self, shared, changes, wakes, leaving: JoinSet::new() };
+        let (leaving, main) = (JoinSet::new(), None);
+        let mut body = Body { this: self, shared, changes, wakes, leaving, main };
         body.end_leftovers().await;
         failpoint::reach("boot.leftovers-ended");
         body.reconcile().await;
@@ -206,28 +221,49 @@ impl Supervisor {
         booted.send_replace(true);
         ready();
         notifier.ready();
-        let answer = body.until_told_to_end(&mut signals).await;
+        let stop = match body.start_main() {
+            Ok(()) => body.run_until_stopped(&mut signals).await,
+            Err(error) => StopReason::MainFailed(error),
+        };
         notifier.stopping();
-        let ended = body.end_all().await;
-        if let Some((answer, passed_on)) = answer {
-            let told = match &ended {
-                Ok(()) => Ok(()),
-                Err(error) => Err(error.to_string()),
-            };
-            // The client may be gone.
-            answer.send(told).ok();
-            tokio::time::timeout(LAST_LINES, passed_on).await.ok();
-        }
+        let main = stop_main(body.main.take(), &stop);
+        let (ended, status) = tokio::join!(end_all(&body.shared, &mut body.leaving), main);
+        let status = match stop {
+            StopReason::Requested(answer, passed_on) => {
+                let result = match &ended {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                };
+                // The client may be gone.
+                answer.send(result).ok();
+                tokio::time::timeout(LAST_LINES, passed_on).await.ok();
+                status
+            }
+            StopReason::MainEnded(status) => Ok(Some(status)),
+            StopReason::MainFailed(error) => Err(error),
+            StopReason::Signal(_) | StopReason::Blind => status,
+        };
         serving.abort();
         body.this.raw.drain(LAST_LINES).await;
         if let Err(error) = crate::files::remove(&control::socket_path(&body.this.run_dir)) {
             tracing::warn!(%error, "cannot remove the control socket");
         }
-        ended
+        ended?;
+        status
     }
 }
 
-type Told = (oneshot::Sender<Result<(), String>>, oneshot::Receiver<()>);
+/// Why a supervisor ends.
+enum StopReason {
+    Signal(Signal),
+    /// A client asked; the sender tells when all children are gone, and is notified when that was
+    /// passed on.
+    Requested(oneshot::Sender<Result<(), String>>, oneshot::Receiver<()>),
+    MainEnded(ExitStatus),
+    MainFailed(SupervisorError),
+    /// Changes of slots would go unnoticed.
+    Blind,
+}
 
 struct Body {
     this: Supervisor,
@@ -236,13 +272,45 @@ struct Body {
     wakes: mpsc::Receiver<WakeReason>,
     /// Slots that no longer exist and are being ended.
     leaving: JoinSet<SlotName>,
+    main: Option<MainChild>,
+}
+
+/// Ends the program beside the slots, if it still runs, by the signal that ends the supervisor.
+async fn stop_main(
+    main: Option<MainChild>,
+    stop: &StopReason,
+) -> Result<Option<ExitStatus>, SupervisorError> {
+    let Some(mut main) = main else { return Ok(None) };
+    main.signal(match stop {
+        StopReason::Signal(signal) => *signal,
+        _ => Signal::TERM,
+    });
+    main.stop().await.map(Some).map_err(failed("wait for the program"))
+}
+
+/// Waits until the program beside the slots has ended; for ever where there is none.
+async fn main_ended(main: &mut Option<MainChild>) -> io::Result<ExitStatus> {
+    match main {
+        Some(main) => main.ended().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Body {
+    fn start_main(&mut self) -> Result<(), SupervisorError> {
+        let Some(program) = &self.this.main else { return Ok(()) };
+        let started = MainChild::start(program).map_err(|source| SupervisorError::Main {
+            program: program.program.to_string_lossy().into_owned(),
+            source,
+        })?;
+        self.main = Some(started);
+        Ok(())
+    }
+
     /// Ends what an earlier supervisor left, before anything is started.
     async fn end_leftovers(&self) {
         let found = self.this.source.slots();
-        let ended = match self.this.records.end_leftovers(&graces(&found)).await {
+        let ended = match self.this.records.end_leftovers(&grace_periods(&found)).await {
             Ok(ended) => ended,
             Err(error) => {
                 tracing::warn!(%error, "cannot look for what an earlier supervisor left");
@@ -305,7 +373,7 @@ impl Body {
         let update = {
             let mut entries = self.shared.entries();
             match entries.get_mut(&slot.name) {
-                // It is registered anew once the old one is gone.
+                // It is registered again once the old one is gone.
                 Some(entry) if entry.leaving => return,
                 Some(entry) if entry.slot == slot => return,
                 Some(entry) => {
@@ -376,15 +444,15 @@ impl Body {
         }
     }
 
-    /// Does what is asked until the end is asked for. Returns who waits for it.
-    async fn until_told_to_end(&mut self, signals: &mut AllSignals) -> Option<Told> {
+    /// Does what is asked until the end is asked for, or the program beside the slots has ended.
+    async fn run_until_stopped(&mut self, signals: &mut AllSignals) -> StopReason {
         loop {
             tokio::select! {
                 heard = signals.next() => match heard {
-                    Heard::End => return None,
-                    Heard::Reconcile => self.reconcile().await,
-                    Heard::PassOn(signal) => self.pass_on(signal).await,
-                    Heard::ChildEnded => if self.this.reaps {
+                    SignalRequest::End(signal) => return StopReason::Signal(signal),
+                    SignalRequest::Reconcile => self.reconcile().await,
+                    SignalRequest::PassOn(signal) => self.pass_on(signal).await,
+                    SignalRequest::ChildEnded => if self.this.reaps {
                         // One look for many that end at once.
                         tokio::time::sleep(REAP_AFTER).await;
                         if let Err(error) = orphans::reap() {
@@ -396,18 +464,27 @@ impl Body {
                     WakeReason::Reconcile(done) => {
                         self.reconcile().await;
                         if let Some(done) = done {
-                            // Whoever asked may be gone.
+                            // The client may be gone.
                             done.send(()).ok();
                         }
                     }
-                    WakeReason::Shutdown(answer, passed_on) => return Some((answer, passed_on)),
+                    WakeReason::Shutdown(answer, passed_on) => {
+                        return StopReason::Requested(answer, passed_on);
+                    }
                 },
                 changed = self.changes.next() => {
                     if let Err(error) = changed {
                         tracing::warn!(%error, "cannot watch directories any more");
-                        return None;
+                        return StopReason::Blind;
                     }
                     self.reconcile().await;
+                }
+                ended = main_ended(&mut self.main) => {
+                    self.main = None;
+                    return match ended {
+                        Ok(status) => StopReason::MainEnded(status),
+                        Err(error) => StopReason::MainFailed(failed("wait for the program")(error)),
+                    };
                 }
                 Some(Ok(gone)) = self.leaving.join_next() => {
                     self.shared.entries().remove(&gone);
@@ -422,77 +499,39 @@ impl Body {
         for orders in self.all_orders() {
             orders.send(SlotOrder::Signal(signal)).await.ok();
         }
+        if let Some(main) = &self.main {
+            main.signal(signal);
+        }
     }
 
     fn all_orders(&self) -> Vec<mpsc::Sender<SlotOrder>> {
         self.shared.entries().values().map(|entry| entry.orders.clone()).collect()
     }
-
-    /// Ends all children at once. What is desired of them stays, so that the next supervisor starts
-    /// them.
-    async fn end_all(&mut self) -> Result<(), SupervisorError> {
-        let named: Vec<(SlotName, mpsc::Sender<SlotOrder>)> = {
-            let entries = self.shared.entries();
-            entries.iter().map(|(name, entry)| (name.clone(), entry.orders.clone())).collect()
-        };
-        let mut ending = JoinSet::new();
-        for (name, orders) in named {
-            ending.spawn(async move {
-                let (done, ended) = oneshot::channel();
-                // A slot that takes no orders any more has ended.
-                orders.send(SlotOrder::Leave(done)).await.ok()?;
-                ended.await.ok()?.err().map(|error| format!("{name}: {error}"))
-            });
-        }
-        let mut alive = Vec::new();
-        while let Some(ended) = ending.join_next().await {
-            alive.extend(ended.ok().flatten());
-        }
-        while self.leaving.join_next().await.is_some() {}
-        if alive.is_empty() { Ok(()) } else { Err(SupervisorError::Alive(alive)) }
-    }
 }
 
-/// What a signal asks for.
-enum Heard {
-    End,
-    Reconcile,
-    PassOn(Signal),
-    ChildEnded,
-}
-
-struct AllSignals {
-    terminate: Signals,
-    interrupt: Signals,
-    quit: Signals,
-    hangup: Signals,
-    user1: Signals,
-    user2: Signals,
-    child: Signals,
-}
-
-impl AllSignals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            hangup: signal(SignalKind::hangup())?,
-            user1: signal(SignalKind::user_defined1())?,
-            user2: signal(SignalKind::user_defined2())?,
-            child: signal(SignalKind::child())?,
-        })
+/// Ends all children at once. What is desired of them stays, so that the next supervisor starts
+/// them.
+async fn end_all(
+    shared: &SupervisorState,
+    leaving: &mut JoinSet<SlotName>,
+) -> Result<(), SupervisorError> {
+    let named: Vec<(SlotName, mpsc::Sender<SlotOrder>)> = {
+        let entries = shared.entries();
+        entries.iter().map(|(name, entry)| (name.clone(), entry.orders.clone())).collect()
+    };
+    let mut ending = JoinSet::new();
+    for (name, orders) in named {
+        ending.spawn(async move {
+            let (done, ended) = oneshot::channel();
+            // A slot that takes no orders any more has ended.
+            orders.send(SlotOrder::Leave(done)).await.ok()?;
+            ended.await.ok()?.err().map(|error| format!("{name}: {error}"))
+        });
     }
-
-    async fn next(&mut self) -> Heard {
-        tokio::select! {
-            _ = self.terminate.recv() => Heard::End,
-            _ = self.interrupt.recv() => Heard::End,
-            _ = self.quit.recv() => Heard::End,
-            _ = self.hangup.recv() => Heard::Reconcile,
-            _ = self.user1.recv() => Heard::PassOn(Signal::USR1),
-            _ = self.user2.recv() => Heard::PassOn(Signal::USR2),
-            _ = self.child.recv() => Heard::ChildEnded,
-        }
+    let mut alive = Vec::new();
+    while let Some(ended) = ending.join_next().await {
+        alive.extend(ended.ok().flatten());
     }
+    while leaving.join_next().await.is_some() {}
+    if alive.is_empty() { Ok(()) } else { Err(SupervisorError::Alive(alive)) }
 }

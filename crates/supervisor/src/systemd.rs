@@ -1,4 +1,4 @@
-//! Systemd: what it is told, and the unit that it runs the supervisor by.
+//! Systemd: notifications to it, and the unit that it runs the supervisor by.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -36,17 +36,17 @@ pub(crate) struct Notifier {
 impl Notifier {
     pub(crate) fn start() -> Self {
         let (phase, seen) = watch::channel(Phase::Changing);
-        let task = tokio::spawn(give_signs_of_life(sd_notify::watchdog_enabled(), seen));
+        let task = tokio::spawn(notify_watchdog(sd_notify::watchdog_enabled(), seen));
         Self { phase, task }
     }
 
     pub(crate) fn ready(&self) {
         self.phase.send_replace(Phase::Steady);
-        tell(NotifyState::Ready);
+        notify_systemd(NotifyState::Ready);
     }
 
     pub(crate) fn stopping(&self) {
-        tell(NotifyState::Stopping);
+        notify_systemd(NotifyState::Stopping);
         self.phase.send_replace(Phase::Changing);
     }
 }
@@ -57,7 +57,7 @@ impl Drop for Notifier {
     }
 }
 
-async fn give_signs_of_life(watchdog: Option<Duration>, mut phase: watch::Receiver<Phase>) {
+async fn notify_watchdog(watchdog: Option<Duration>, mut phase: watch::Receiver<Phase>) {
     let mut ticks = interval(watchdog.map_or(ASK_EVERY, |within| within / 2));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -70,15 +70,15 @@ async fn give_signs_of_life(watchdog: Option<Duration>, mut phase: watch::Receiv
             },
         }
         if watchdog.is_some() {
-            tell(NotifyState::Watchdog);
+            notify_systemd(NotifyState::Watchdog);
         }
         if *phase.borrow() == Phase::Changing {
-            tell(NotifyState::ExtendTimeoutUsec(MORE_TIME));
+            notify_systemd(NotifyState::ExtendTimeoutUsec(MORE_TIME));
         }
     }
 }
 
-fn tell(state: NotifyState<'_>) {
+fn notify_systemd(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "cannot tell systemd");
     }

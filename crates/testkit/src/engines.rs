@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::wait::PATIENCE;
+use crate::wait::TEST_TIMEOUT;
 
 /// The image that containers are made from unless a test says otherwise.
 pub const BASE_IMAGE: &str = "vestal-test/base:latest";
 
 /// Returns what `scripts/test` tells the tests by a variable.
-#[expect(clippy::disallowed_methods, reason = "what a test is given is no setting")]
+#[expect(clippy::disallowed_methods, reason = "what a test is given is not a setting")]
 pub fn given(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!(
@@ -36,7 +36,7 @@ pub struct EngineApi {
 pub struct EngineAnswer {
     /// The status of HTTP.
     pub status: u16,
-    /// The body; null where it is no JSON.
+    /// The body; null where it is not JSON.
     pub body: Value,
 }
 
@@ -182,7 +182,7 @@ impl EngineApi {
     /// Makes one call. An answer in HTTP/1.0 ends with its connection.
     fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Vec<u8>)> {
         let mut stream = UnixStream::connect(&self.socket).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).ok()?;
         let body = body.map(Value::to_string).unwrap_or_default();
         let head = format!(
             "{method} /v1.41{path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/json\r\n\

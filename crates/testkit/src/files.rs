@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::wait::PATIENCE;
+use crate::wait::TEST_TIMEOUT;
 
 /// Returns the regular files of a directory with their bytes.
 pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -32,7 +32,7 @@ pub fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the paths of everything in a directory; of what is not there or is no directory, none.
+/// Returns the paths of everything in a directory; of what is not there or is not a directory, none.
 pub fn entries(dir: &Path) -> Vec<PathBuf> {
     match std::fs::read_dir(dir) {
         Ok(found) => found.map(|entry| entry.unwrap().path()).collect(),
@@ -90,7 +90,7 @@ impl Fifo {
 fn met<T: Send + 'static>(path: &Path, meet: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, waiting) = mpsc::channel();
     std::thread::spawn(move || done.send(meet()).ok());
-    let met = waiting.recv_timeout(PATIENCE);
+    let met = waiting.recv_timeout(TEST_TIMEOUT);
     met.unwrap_or_else(|_| panic!("nobody came to {}", path.display()))
 }
 

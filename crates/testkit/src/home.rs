@@ -1,6 +1,8 @@
 //! Directories of one test, and what is done when it ends.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -15,6 +17,13 @@ impl TestHome {
     /// Makes the directory and the user's home.
     pub fn create() -> Self {
         let home = Self { dir: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(home.user()).unwrap();
+        home
+    }
+
+    /// The same below another directory than that of temporary files.
+    pub fn create_in(dir: &Path) -> Self {
+        let home = Self { dir: tempfile::tempdir_in(dir).unwrap() };
         std::fs::create_dir(home.user()).unwrap();
         home
     }
@@ -44,6 +53,28 @@ impl TestHome {
     pub fn variables(&self) -> Vec<(String, String)> {
         let home = self.user().to_str().unwrap().to_owned();
         vec![("HOME".to_owned(), home), ("PATH".to_owned(), std::env::var("PATH").unwrap())]
+    }
+
+    /// Returns the same and `VESTAL_HOME`: all that the program `vestal` needs.
+    pub fn program_variables(&self) -> Vec<(String, String)> {
+        let mut variables = self.variables();
+        variables.push(("VESTAL_HOME".to_owned(), self.vestal().to_str().unwrap().to_owned()));
+        variables
+    }
+
+    /// Returns a program with nothing in its environment but
+    /// [`program_variables`](Self::program_variables). It starts in the user's home, without input.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(self.program_variables());
+        command.current_dir(self.user()).stdin(Stdio::null());
+        command
+    }
+
+    /// Writes `config.yaml` into Vestal's home, which is made if it is missing.
+    pub fn write_config(&self, text: &str) {
+        std::fs::create_dir_all(self.vestal()).unwrap();
+        std::fs::write(self.vestal().join("config.yaml"), text).unwrap();
     }
 }
 
@@ -83,6 +114,19 @@ mod tests {
         let file = home.beside("file");
         drop(Cleans(file.clone()));
         assert_eq!(std::fs::read_to_string(file).unwrap(), "clean");
+    }
+
+    #[test]
+    fn a_program_gets_nothing_of_the_callers_environment() {
+        let home = TestHome::create();
+        let printed = crate::programs::run(home.command("env").arg("-0"));
+        let text = printed.text();
+        let mut names: Vec<&str> =
+            text.split_terminator('\0').filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["HOME", "PATH", "VESTAL_HOME"]);
+        let printed = crate::programs::run(&mut home.command("pwd")).text();
+        assert_eq!(Path::new(printed.trim_end()), home.user().canonicalize().unwrap());
     }
 
     #[test]

@@ -4,7 +4,10 @@
 pub mod engines;
 pub mod files;
 mod home;
+pub mod kubernetes;
+pub mod link;
 pub mod namespaces;
+pub mod pages;
 pub mod processes;
 pub mod programs;
 pub mod random;
@@ -15,4 +18,4 @@ mod wait;
 
 pub use self::home::{TestHome, clean_up};
 pub use self::processes::{is_alive, is_below, kill, living, marker, parent_of, processes_with};
-pub use self::wait::{PATIENCE, until, until_async, wait_for, wait_until};
+pub use self::wait::{TEST_TIMEOUT, until, until_async, wait_for, wait_until};

@@ -80,6 +80,12 @@ pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
+/// Kills a process that may be gone already.
+pub fn kill_if_alive(pid: u32) {
+    let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).ok();
+}
+
 /// Sends a process a signal.
 pub fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid.cast_signed()).unwrap();
@@ -130,5 +136,6 @@ mod tests {
         assert_eq!(processes_with(&mark), [0_u32; 0]);
         child.wait().unwrap();
         assert_eq!(state_of(pid), None);
+        kill_if_alive(pid);
     }
 }

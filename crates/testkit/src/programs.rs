@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
+use crate::wait::TEST_TIMEOUT;
 
 /// What a program printed and how it ended.
 #[derive(Debug)]
@@ -67,12 +67,12 @@ pub fn wait(child: &mut Child) -> ExitStatus {
     if let Some(status) = child.try_wait().unwrap() {
         return status;
     }
-    // The kernel tells of the end through the handle, in the moment it happens.
+    // The kernel reports the end through the handle, in the moment it happens.
     let handle = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
     let mut ends = [PollFd::new(&handle, PollFlags::IN)];
-    let patience = Timespec::try_from(PATIENCE).unwrap();
+    let timeout = Timespec::try_from(TEST_TIMEOUT).unwrap();
     let ended =
-        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ends, Some(&patience))).unwrap();
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ends, Some(&timeout))).unwrap();
     if ended == 0 {
         child.kill().unwrap();
         child.wait().unwrap();

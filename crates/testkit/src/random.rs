@@ -27,7 +27,7 @@ impl Random {
 }
 
 /// Returns a number that a longer run sets by a variable.
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is not a setting")]
 pub fn soak(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }

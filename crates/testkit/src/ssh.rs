@@ -15,7 +15,7 @@ pub const HOST: &str = "box";
 
 /// A machine. It is ended when this is dropped.
 #[derive(Debug)]
-pub struct SshHost {
+pub struct SshMachine {
     dir: PathBuf,
     /// The home of who logs in, as this machine sees it.
     home: PathBuf,
@@ -23,7 +23,7 @@ pub struct SshHost {
     home_there: PathBuf,
 }
 
-impl SshHost {
+impl SshMachine {
     /// Starts a machine in a directory that is not there yet, with these options of
     /// `ssh-host start`.
     pub fn start(dir: PathBuf, options: &[&str]) -> Self {
@@ -32,7 +32,7 @@ impl SshHost {
         let home = dir.join("root").join(home_there.strip_prefix("/").unwrap());
         let host = Self { dir, home, home_there };
         let until = std::process::id().to_string();
-        host.tell("start", &[options, &["--until", &until]].concat());
+        host.control("start", &[options, &["--until", &until]].concat());
         host
     }
 
@@ -52,16 +52,20 @@ impl SshHost {
     }
 
     /// Does something to the machine, by a verb of `ssh-host`.
-    pub fn tell(&self, verb: &str, options: &[&str]) {
-        let said = self.command(verb, options).output().unwrap();
-        assert!(said.status.success(), "{verb}: {}", String::from_utf8_lossy(&said.stderr));
+    pub fn control(&self, verb: &str, options: &[&str]) {
+        let printed = self.command(verb, options).output().unwrap();
+        assert!(printed.status.success(), "{verb}: {}", String::from_utf8_lossy(&printed.stderr));
     }
 
     /// Runs a command there as root and returns what it prints.
     pub fn run(&self, command: &[&str]) -> String {
-        let said = self.command("run", command).output().unwrap();
-        assert!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr));
-        String::from_utf8(said.stdout).unwrap()
+        let printed = self.command("run", command).output().unwrap();
+        assert!(
+            printed.status.success(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&printed.stderr)
+        );
+        String::from_utf8(printed.stdout).unwrap()
     }
 
     fn command(&self, verb: &str, options: &[&str]) -> Command {
@@ -77,11 +81,8 @@ impl SshHost {
         let Some(first) = holder.split(' ').next().and_then(|pid| pid.trim().parse().ok()) else {
             return Vec::new();
         };
-        let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-        let Some(own) = namespace(first) else {
-            return Vec::new();
-        };
-        let all = living(|pid| pid != first && namespace(pid).as_ref() == Some(&own));
+        // Sandboxes there may have numbers of their own; the first process is above all of them.
+        let all = living(|pid| is_below(pid, &[first]));
         let is_server = |pid: &u32| {
             let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
             program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sshd"))
@@ -91,18 +92,28 @@ impl SshHost {
         all.into_iter().filter(is_of_nobody).collect()
     }
 
-    /// Returns the process that has this number there.
-    pub fn process(&self, there: u32) -> Option<u32> {
-        self.processes().into_iter().find(|pid| {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-            numbers.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok())
-                == Some(there)
-        })
+    /// Returns the process that has this number there, or where it is.
+    pub fn process(&self, number: u32) -> Option<u32> {
+        self.processes().into_iter().find(|pid| numbers(*pid).last() == Some(&number))
+    }
+
+    /// Returns the process that the machine itself knows by this number.
+    pub fn process_of_machine(&self, number: u32) -> Option<u32> {
+        let holder = std::fs::read_to_string(self.dir.join("holder")).unwrap_or_default();
+        let first: u32 = holder.split(' ').next()?.parse().ok()?;
+        let level = numbers(first).len().checked_sub(1)?;
+        self.processes().into_iter().find(|pid| numbers(*pid).get(level) == Some(&number))
     }
 }
 
-impl Drop for SshHost {
+/// Returns the numbers that a process has, that of this machine first.
+fn numbers(pid: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+impl Drop for SshMachine {
     fn drop(&mut self) {
         assert!(self.dir.exists() || std::thread::panicking(), "it must end before its directory");
         let stopped = self.command("stop", &[]).output();

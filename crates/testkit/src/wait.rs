@@ -5,7 +5,7 @@ use std::time::{Duration, Instant as BlockingInstant};
 use tokio::time::Instant;
 
 /// The longest time a test waits. Far more than needed: only a broken promise takes as long.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -17,7 +17,7 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Waits until an asynchronous condition holds.
 pub async fn until_async<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut pause = FIRST_PAUSE;
     while !is_so().await {
         assert!(Instant::now() < deadline, "never came true: {what}");
@@ -35,7 +35,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Waits until `look` finds something, and returns it.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = BlockingInstant::now() + PATIENCE;
+    let deadline = BlockingInstant::now() + TEST_TIMEOUT;
     let mut pause = FIRST_PAUSE;
     loop {
         if let Some(found) = look() {

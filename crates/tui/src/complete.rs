@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// Knows how a text can go on.
+/// Knows how a text can continue.
 pub trait Completer {
     /// Returns what can be written at the cursor, the best first. Offsets are bytes
     /// of `text`.
@@ -28,7 +28,7 @@ pub struct Suggestion {
 
 /// A word in which a path may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Word {
+struct PathWord {
     /// Where the path is written, with its quotes, and without the `@` before it.
     range: Range<usize>,
     /// Whether an `@` is before it.
@@ -54,7 +54,7 @@ enum Quotes {
 const OPENING: [char; 4] = ['(', '[', '{', '<'];
 
 /// Returns the words of a text.
-fn words(text: &str) -> impl Iterator<Item = Word> {
+fn words(text: &str) -> impl Iterator<Item = PathWord> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let start = at + text.get(at..)?.find(|c: char| !c.is_whitespace())?;
@@ -72,7 +72,7 @@ fn words(text: &str) -> impl Iterator<Item = Word> {
 
 /// Returns the words at whose end the cursor may be, the likeliest first: in
 /// `it's "my file` it may be a path with a blank or one that begins with `file`.
-fn at_cursor(text: &str, cursor: usize) -> Vec<Word> {
+fn at_cursor(text: &str, cursor: usize) -> Vec<PathWord> {
     let Some(before) = text.get(..cursor) else { return Vec::new() };
     let mut at = before.rfind('\n').map_or(0, |end| end + 1);
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ fn at_cursor(text: &str, cursor: usize) -> Vec<Word> {
 }
 
 /// Returns the word that begins at `start`, where no blank is.
-fn read(text: &str, start: usize, quotes: Quotes) -> Word {
+fn read(text: &str, start: usize, quotes: Quotes) -> PathWord {
     let whole = text.get(start..).unwrap_or_default();
     let rest = whole.trim_start_matches(OPENING);
     let (rest, is_mention) = rest.strip_prefix('@').map_or((rest, false), |rest| (rest, true));
@@ -127,7 +127,7 @@ fn read(text: &str, start: usize, quotes: Quotes) -> Word {
         }
         path.extend(next);
     }
-    Word { range: start..start + end, is_mention, quote, is_closed, path }
+    PathWord { range: start..start + end, is_mention, quote, is_closed, path }
 }
 
 /// What ends a sentence rather than a path.
@@ -141,7 +141,7 @@ pub fn mentioned_paths(text: &str) -> Vec<(Range<usize>, PathBuf)> {
     words(text).filter_map(|word| mention(text, &word, home.as_deref())).collect()
 }
 
-fn mention(text: &str, word: &Word, home: Option<&Path>) -> Option<(Range<usize>, PathBuf)> {
+fn mention(text: &str, word: &PathWord, home: Option<&Path>) -> Option<(Range<usize>, PathBuf)> {
     if !word.is_mention {
         return None;
     }
@@ -243,7 +243,7 @@ impl Paths {
     }
 
     /// Returns the completions of one word.
-    fn of(&self, word: &Word, is_last: bool) -> Vec<Suggestion> {
+    fn of(&self, word: &PathWord, is_last: bool) -> Vec<Suggestion> {
         if !word.is_mention && !word.path.contains('/') {
             return Vec::new();
         }
@@ -308,7 +308,7 @@ fn named(within: &Path, fits: impl Fn(&str) -> bool, name: &str) -> Vec<PathEntr
         .take(MOST_READ)
         .filter_map(|entry| {
             let entry = entry.ok()?;
-            // What is no text cannot be written into one.
+            // What is not text cannot be written into one.
             let found = entry.file_name().into_string().ok()?;
             let is_hidden = found.starts_with('.') && !name.starts_with('.');
             let is_offered = !is_hidden && !found.contains(char::is_control) && fits(&found);

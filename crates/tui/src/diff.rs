@@ -82,8 +82,8 @@ fn parse(unified: &str) -> Vec<DiffLine<'_>> {
     for line in unified.lines() {
         let line = line.strip_suffix('\r').unwrap_or(line);
         // Within a hunk `--- x` is a removed line that begins with `-- `.
-        // Lines behind the last that the hunk has counted still belong to it: whoever
-        // writes a diff by hand counts wrong.
+        // Lines behind the last that the hunk has counted still belong to it: hand-written
+        // diffs are counted wrong.
         let header = line.starts_with("--- ") || line.starts_with("+++ ");
         let uncounted = hunks > 0 && !header && line.starts_with(['+', '-', ' ']);
         if old.left > 0 || new.left > 0 || uncounted {
@@ -356,12 +356,12 @@ fn line(part: &DiffLine<'_>, marked: &[Range<usize>], digits: usize) -> Line {
     };
     let mut line = Line::styled(format!("{number:>digits$} "), style::DIM);
     line.push(Span::new(format!("{mark} "), style));
-    push_words(&mut line, text(part), marked, style);
+    push_marked(&mut line, text(part), marked, style);
     line
 }
 
 /// Adds a text, with parts of it marked.
-fn push_words(line: &mut Line, text: &str, marked: &[Range<usize>], style: Style) {
+fn push_marked(line: &mut Line, text: &str, marked: &[Range<usize>], style: Style) {
     let mut from = 0;
     for part in marked {
         line.push(Span::new(&text[from..part.start], style));

@@ -139,7 +139,7 @@ proptest! {
         let unified = between("f", &whole(&old), &whole(&new));
         let shown = text(&render(&unified, usize::MAX));
         // What the diff says is what is shown, but for the numbers.
-        let said = |mark: char| {
+        let printed = |mark: char| {
             let lines = unified.lines().skip(2).filter(|line| line.starts_with(mark));
             lines.map(|line| line[1..].to_owned()).collect::<Vec<_>>()
         };
@@ -151,7 +151,7 @@ proptest! {
                 .filter_map(|(_, rest)| rest.strip_prefix(mark)?.strip_prefix(' '))
                 .map(str::to_owned)
                 .collect();
-            prop_assert_eq!(seen, said(mark));
+            prop_assert_eq!(seen, printed(mark));
         }
     }
 

@@ -130,13 +130,13 @@ impl History {
         if words.is_empty() {
             return None;
         }
-        let range = find_words(self.get(at).map(Fragment::text)?, words)?;
+        let range = find_text(self.get(at).map(Fragment::text)?, words)?;
         Some(HistoryMatch { at, range })
     }
 }
 
 /// Finds words, in any case unless they have capitals.
-fn find_words(text: &str, words: &str) -> Option<Range<usize>> {
+fn find_text(text: &str, words: &str) -> Option<Range<usize>> {
     if words.chars().any(char::is_uppercase) {
         return text.find(words).map(|at| at..at + words.len());
     }

@@ -56,7 +56,7 @@ fn memory_is_bounded_by_number_and_by_size() {
 }
 
 #[test]
-fn what_cannot_be_written_is_remembered_and_said_once() {
+fn what_cannot_be_written_is_remembered_and_reported_once() {
     let dir = tempfile::tempdir().unwrap();
     let blocked = dir.path().join("file");
     std::fs::write(&blocked, "").unwrap();
@@ -76,14 +76,14 @@ fn a_directory_in_the_place_of_the_file_is_an_error() {
 
 #[test]
 fn small_letters_find_any_and_capitals_only_themselves() {
-    assert_eq!(find_words("see Cargo.toml", "cargo"), Some(4..9));
-    assert_eq!(find_words("see Cargo.toml", "Cargo"), Some(4..9));
-    assert_eq!(find_words("see cargo.toml", "Cargo"), None);
-    assert_eq!(find_words("ÄÖÜ", "öü"), Some(2..6));
-    assert_eq!(find_words("aab", "ab"), Some(1..3));
-    assert_eq!(find_words("a", "ab"), None);
+    assert_eq!(find_text("see Cargo.toml", "cargo"), Some(4..9));
+    assert_eq!(find_text("see Cargo.toml", "Cargo"), Some(4..9));
+    assert_eq!(find_text("see cargo.toml", "Cargo"), None);
+    assert_eq!(find_text("ÄÖÜ", "öü"), Some(2..6));
+    assert_eq!(find_text("aab", "ab"), Some(1..3));
+    assert_eq!(find_text("a", "ab"), None);
     // A capital that becomes two letters is found by both.
-    assert_eq!(find_words("x\u{130}y", "i\u{307}y"), Some(1..4));
+    assert_eq!(find_text("x\u{130}y", "i\u{307}y"), Some(1..4));
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl KeyPress {
 
 /// How long a lone Escape may still be the beginning of a sequence.
 const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
-/// How long the rest of a sequence that has begun may take over a slow line.
+/// How long the rest of a sequence that has started may take over a slow line.
 const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Decodes what a terminal sends, however it is cut into pieces.
@@ -133,9 +133,9 @@ impl KeyDecoder {
     }
 
     /// Returns after how much silence [`KeyDecoder::silence`] must be called.
-    pub fn patience(&self) -> Option<Duration> {
+    pub fn timeout(&self) -> Option<Duration> {
         if let Some(paste) = &self.paste {
-            return paste.patience();
+            return paste.timeout();
         }
         match self.begun[..] {
             [] => None,
@@ -172,7 +172,7 @@ impl KeyDecoder {
         self.paste = None;
     }
 
-    /// Decodes as much as there is; returns whether a paste has begun.
+    /// Decodes as much as there is; returns whether a paste has started.
     fn decode(&mut self, inputs: &mut Vec<TerminalInput>) -> bool {
         let mut at = 0;
         let mut begins_paste = false;
@@ -182,8 +182,8 @@ impl KeyDecoder {
                 SequenceEnd::Part => break,
                 // The sequence itself is decoded next, with Alt.
                 SequenceEnd::Alt => match frame(&rest[1..]) {
-                    // What is no key cannot be pressed with Alt: Escape was one of its own.
-                    SequenceEnd::Whole(length) if is_told_by_terminal(&rest[1..=length]) => {
+                    // What is not a key cannot be pressed with Alt: Escape was one of its own.
+                    SequenceEnd::Whole(length) if is_terminal_report(&rest[1..=length]) => {
                         inputs.push(TerminalInput::Key(KeyPress::plain(KeyCode::Escape)));
                         at += 1;
                     }
@@ -213,7 +213,7 @@ impl KeyDecoder {
 
 /// Returns whether a sequence comes from the terminal itself: the start of a paste, or a
 /// change of focus.
-fn is_told_by_terminal(bytes: &[u8]) -> bool {
+fn is_terminal_report(bytes: &[u8]) -> bool {
     bytes == sequences::PASTE_BEGIN || matches!(bytes, b"\x1b[I" | b"\x1b[O")
 }
 

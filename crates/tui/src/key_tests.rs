@@ -123,16 +123,16 @@ fn what_is_no_key_for_us_is_nothing() {
 }
 
 #[test]
-fn a_lone_escape_is_told_after_a_silence_and_other_keys_at_once() {
+fn a_lone_escape_is_reported_after_a_silence_and_other_keys_at_once() {
     let mut decoder = KeyDecoder::default();
     let mut inputs = Vec::new();
     decoder.feed(b"\x1b", &mut inputs);
-    assert_eq!((inputs.len(), decoder.patience()), (0, Some(ESCAPE_TIMEOUT)));
+    assert_eq!((inputs.len(), decoder.timeout()), (0, Some(ESCAPE_TIMEOUT)));
     decoder.silence(&mut inputs);
     assert_eq!(inputs, [TerminalInput::Key(KeyPress::plain(KeyCode::Escape))]);
-    assert_eq!(decoder.patience(), None);
+    assert_eq!(decoder.timeout(), None);
     decoder.feed(b"x", &mut inputs);
-    assert_eq!((inputs.len(), decoder.patience()), (2, None));
+    assert_eq!((inputs.len(), decoder.timeout()), (2, None));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_sequence_that_never_ends_loses_no_later_key() {
 }
 
 #[test]
-fn focus_is_told() {
+fn focus_is_reported() {
     assert_eq!(
         decoded(b"\x1b[I\x1b[O"),
         [TerminalInput::Focused(true), TerminalInput::Focused(false)]
@@ -191,7 +191,7 @@ fn half_a_character_has_the_time_of_a_slow_line() {
     let mut inputs = Vec::new();
     for part in [&"é".as_bytes()[..1], &"日".as_bytes()[..2], b"\x1b[", b"\x1bO"] {
         decoder.feed(part, &mut inputs);
-        assert_eq!(decoder.patience(), Some(SEQUENCE_TIMEOUT), "{}", part.escape_ascii());
+        assert_eq!(decoder.timeout(), Some(SEQUENCE_TIMEOUT), "{}", part.escape_ascii());
         decoder.silence(&mut inputs);
     }
 }

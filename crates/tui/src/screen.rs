@@ -29,7 +29,7 @@ pub struct Screen<W: Write> {
     colour: Colour,
     reflow: Reflow,
     /// Lines printed since the last frame.
-    said: Vec<Line>,
+    printed: Vec<Line>,
     /// The live area as it was drawn.
     drawn: Drawn,
     /// Rows between the top of the live area and the cursor.
@@ -51,7 +51,7 @@ impl<W: Write> Screen<W> {
             size,
             colour,
             reflow: Reflow::Yes,
-            said: Vec::new(),
+            printed: Vec::new(),
             drawn: Drawn::default(),
             above: 0,
             stale: false,
@@ -80,7 +80,7 @@ impl<W: Write> Screen<W> {
 
     /// Prints a line: the next frame writes it above the live area, where it stays.
     pub fn print(&mut self, line: Line) {
-        self.said.push(line);
+        self.printed.push(line);
     }
 
     /// Sets the size of the terminal; with the same size, everything is redrawn.
@@ -98,7 +98,7 @@ impl<W: Write> Screen<W> {
     /// Writes printed lines and removes the live area; the cursor is then at the start of an
     /// empty line, for others to write.
     pub fn clear(&mut self) -> io::Result<()> {
-        if self.drawn.lines.is_empty() && self.said.is_empty() && self.drawn.is_visible() {
+        if self.drawn.lines.is_empty() && self.printed.is_empty() && self.drawn.is_visible() {
             return Ok(());
         }
         self.stale = true;

@@ -75,9 +75,9 @@ fn what_is_said_stays_above_and_the_live_area_is_once_below() {
         stage.print(&format!("said {turn}"));
         stage.draw(&view(&[&format!("working {turn}"), "> typed", "status"], Some((1, 7))));
     }
-    let said = (0..20).map(|turn| format!("said {turn}"));
+    let printed = (0..20).map(|turn| format!("said {turn}"));
     let expected: Vec<_> =
-        said.chain(["working 19", "> typed", "status"].map(str::to_owned)).collect();
+        printed.chain(["working 19", "> typed", "status"].map(str::to_owned)).collect();
     assert_eq!(stage.terminal.all(), expected);
     assert_eq!(stage.terminal.cursor(), (4, 7));
 }
@@ -274,7 +274,7 @@ fn others_may_write_where_the_live_area_was() {
 }
 
 #[test]
-fn an_empty_screen_loses_nothing_that_was_said() {
+fn an_empty_screen_loses_no_text() {
     let mut stage = ScreenFixture::new(size(40, 6));
     (0..9).for_each(|row| stage.print(&format!("said {row}")));
     stage.draw(&view(&["> x", "status"], Some((0, 3))));
@@ -283,8 +283,8 @@ fn an_empty_screen_loses_nothing_that_was_said() {
     assert!(stage.terminal.screen().iter().all(String::is_empty));
     stage.draw(&view(&["> x", "status"], Some((0, 3))));
     assert_eq!(stage.terminal.screen()[..4], ["", "> x", "status", ""]);
-    let said: Vec<_> = (0..9).map(|row| format!("said {row}")).collect();
-    assert_eq!(stage.terminal.all()[..9], said);
+    let printed: Vec<_> = (0..9).map(|row| format!("said {row}")).collect();
+    assert_eq!(stage.terminal.all()[..9], printed);
     assert_eq!(stage.terminal.all()[9..], ["", "> x", "status"]);
 }
 
@@ -310,8 +310,8 @@ fn styles_are_seen_and_end_with_their_words() {
 fn a_narrower_terminal_keeps_what_was_said_and_one_live_area() {
     let mut stage = ScreenFixture::new(size(80, 24));
     let prose = "some words that go on and on until the line is nearly full of words, and then";
-    let said: Vec<_> = (0..30).map(|row| format!("{row} {prose}")).collect();
-    stage.print_all(&said);
+    let printed: Vec<_> = (0..30).map(|row| format!("{row} {prose}")).collect();
+    stage.print_all(&printed);
     let live = [prose, "> what is being typed here is longer than a narrow window", "status"];
     stage.draw(&view(&live, Some((1, 40))));
     for columns in [60, 20, 140, 33, 80] {
@@ -319,7 +319,7 @@ fn a_narrower_terminal_keeps_what_was_said_and_one_live_area() {
         stage.draw(&view(&live, Some((1, 10))));
         let copied = stage.terminal.copied();
         let cut = live.map(|line| Line::plain(line).cut(usize::from(columns)).text());
-        assert_eq!(copied[..30], said, "at {columns} columns");
+        assert_eq!(copied[..30], printed, "at {columns} columns");
         assert_eq!(copied[30..], cut, "at {columns} columns");
     }
 }
@@ -329,17 +329,17 @@ fn what_was_said_outlasts_terminals_that_lose_their_cursor_among_wide_characters
     let wide = "a a      aa aaa          日本語 \\x1b[2J\\x0d\\x08 aaaaaaa a a a";
     for (line, column, from, to) in [("aa 🦀   ", 8, 40, 4), (wide, 54, 55, 11)] {
         let mut stage = ScreenFixture::new(size(from, 12));
-        let said: Vec<_> = (0..40).map(|row| format!("said {row}")).collect();
-        stage.print_all(&said);
+        let printed: Vec<_> = (0..40).map(|row| format!("said {row}")).collect();
+        stage.print_all(&printed);
         stage.draw(&view(&[line], Some((0, column))));
         stage.resize(size(to, 12));
         stage.draw(&view(&["> "], Some((0, 2))));
-        assert_eq!(stage.terminal.copied()[..40], said, "{line:?}");
+        assert_eq!(stage.terminal.copied()[..40], printed, "{line:?}");
     }
 }
 
 #[test]
-fn a_terminal_that_folds_nothing_anew_keeps_what_was_said() {
+fn a_terminal_that_does_not_reflow_keeps_the_text() {
     let mut screen = Screen::new(Vec::new(), size(80, 24), Colour::Off).with_reflow(Reflow::No);
     screen.draw(&view(&[&"x".repeat(79), "> "], Some((1, 2)))).unwrap();
     screen.out.clear();
@@ -353,8 +353,8 @@ fn a_terminal_that_folds_nothing_anew_keeps_what_was_said() {
 /// other, and draws again. Returns what is missing of what was said.
 fn lost_by_sizes(lines: &[&str], cursor: (usize, usize), sizes: &[Size]) -> Vec<String> {
     let mut stage = ScreenFixture::new(size(40, 12));
-    let said: Vec<_> = (0..40).map(|row| format!("before {row}")).collect();
-    stage.print_all(&said);
+    let printed: Vec<_> = (0..40).map(|row| format!("before {row}")).collect();
+    stage.print_all(&printed);
     stage.draw(&view(lines, Some(cursor)));
     for size in sizes {
         stage.resize(*size);
@@ -362,11 +362,11 @@ fn lost_by_sizes(lines: &[&str], cursor: (usize, usize), sizes: &[Size]) -> Vec<
     stage.draw(&view(lines, Some(cursor)));
     let copied = stage.terminal.copied();
     let mut seen = copied.iter();
-    said.into_iter().filter(|line| !seen.by_ref().any(|row| row.ends_with(line))).collect()
+    printed.into_iter().filter(|line| !seen.by_ref().any(|row| row.ends_with(line))).collect()
 }
 
 #[test]
-fn two_sizes_without_a_frame_between_take_nothing_away_that_was_said() {
+fn two_sizes_without_a_frame_between_lose_no_text() {
     let lost = lost_by_sizes(&["\x1b[2J\r\x08 aaaa"], (0, 16), &[size(17, 3), size(3, 8)]);
     assert_eq!(lost, Vec::<String>::new());
 }
@@ -405,7 +405,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn several_sizes_at_once_take_nothing_away_that_was_said(
+    fn several_sizes_at_once_lose_no_text(
         lines in prop::collection::vec(words(), 1..5),
         cursor in (0usize..5, 0usize..40),
         sizes in prop::collection::vec((2u16..60, 3u16..20), 2..5),
@@ -420,8 +420,8 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let mut stage = ScreenFixture::new(size(40, 12));
-        let mut said: Vec<String> = (0..40).map(|row| format!("before {row}")).collect();
-        stage.print_all(&said);
+        let mut printed: Vec<String> = (0..40).map(|row| format!("before {row}")).collect();
+        stage.print_all(&printed);
         // Whether the terminal itself has pushed a part of the live area into the
         // scroll-back, because it became too small for it: nobody can take that back.
         let mut spilt = false;
@@ -430,7 +430,7 @@ proptest! {
             match step {
                 Step::Print(text) => {
                     stage.print(&text);
-                    said.push(Line::plain(&text).text().trim_end().to_owned());
+                    printed.push(Line::plain(&text).text().trim_end().to_owned());
                 }
                 Step::Draw(lines, cursor) => {
                     let lines: Vec<_> = lines.iter().map(String::as_str).collect();
@@ -446,7 +446,7 @@ proptest! {
         stage.draw(&drawn);
         let live = drawn.fitted(stage.screen.columns(), stage.screen.live_rows());
         let live: Vec<_> = live.lines.iter().map(|line| line.text().trim_end().to_owned()).collect();
-        let mut expected = said.clone();
+        let mut expected = printed.clone();
         expected.extend(live.iter().cloned());
         while expected.last().is_some_and(String::is_empty) {
             expected.pop();

@@ -144,7 +144,7 @@ fn write_once(terminal: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 
 /// Pastes in brackets; told when the window is looked at; and keys that would
 /// otherwise look the same (Enter and Shift-Enter, Escape and the beginning of a
-/// sequence) told apart, with the keys that they would be on other keyboards, in
+/// sequence) distinguished, with the keys that they would be on other keyboards, in
 /// kitty's way and in xterm's, for those that can.
 const ON: &str = "\x1b[?2004h\x1b[?1004h\x1b[>5u\x1b[>4;1m";
 
@@ -183,7 +183,7 @@ fn enter_raw_mode(input: OwnedFd, output: OwnedFd) -> io::Result<()> {
     if !rustix::termios::isatty(&held.output) {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the standard output is no terminal",
+            "the standard output is not a terminal",
         ));
     }
     held.enter_raw_mode()?;

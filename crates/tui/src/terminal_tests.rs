@@ -14,7 +14,7 @@ use crate::key::{KeyCode, KeyPress, TerminalInput};
 /// The terminal is one for the whole process, so one test at a time has it.
 static ONE: Mutex<()> = Mutex::new(());
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A terminal device, and the end of it that a person sits at.
 struct Device {
@@ -66,20 +66,20 @@ impl Device {
 
 /// Reads what is there, or soon will be.
 fn read(device: impl AsFd, bytes: &mut [u8]) -> usize {
-    let patience = rustix::event::Timespec::try_from(PATIENCE).unwrap();
+    let timeout = rustix::event::Timespec::try_from(TEST_TIMEOUT).unwrap();
     let mut ready = [PollFd::new(&device, PollFlags::IN)];
-    assert_eq!(poll(&mut ready, Some(&patience)), Ok(1), "nothing came");
+    assert_eq!(poll(&mut ready, Some(&timeout)), Ok(1), "nothing came");
     rustix::io::read(&device, bytes).unwrap()
 }
 
 /// What of the modes is to be as it was.
-fn told(modes: &Termios) -> String {
+fn reported(modes: &Termios) -> String {
     format!("{modes:?}")
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.unwrap() })
+    runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, future).await.unwrap() })
 }
 
 async fn typed(inputs: &mut Inputs, count: usize) -> String {
@@ -108,7 +108,7 @@ fn the_terminal_is_ours_while_we_talk_and_as_before_afterwards() {
         assert_eq!(inputs.next().await, TerminalInput::Key(KeyPress::control('c')));
         assert_eq!(device.seen().modes(), ["bracketed paste", "focus", "keyboard"]);
         drop(terminal);
-        assert_eq!(told(&device.modes()), told(&before));
+        assert_eq!(reported(&device.modes()), reported(&before));
         // Nothing is read any more: what is typed is for others.
         device.type_text("ls\n");
         let mut line = [0; 16];
@@ -145,13 +145,13 @@ fn a_panic_hook_can_put_the_terminal_back_from_anywhere() {
         })
         .join()
         .unwrap();
-        assert_eq!(told(&device.modes()), told(&before));
+        assert_eq!(reported(&device.modes()), reported(&before));
         drop(terminal);
-        assert_eq!(told(&device.modes()), told(&before));
+        assert_eq!(reported(&device.modes()), reported(&before));
         restore();
-        // And it can be taken anew.
+        // And it can be taken again.
         let (_terminal, _inputs) = device.enter();
-        assert_ne!(told(&device.modes()), told(&before));
+        assert_ne!(reported(&device.modes()), reported(&before));
     });
 }
 
@@ -161,17 +161,17 @@ fn there_is_one_terminal_and_it_is_one() {
         let device = Device::open();
         let before = device.modes();
         let (terminal, _inputs) = device.enter();
-        let ours = told(&device.modes());
+        let ours = reported(&device.modes());
         let both = (device.program.try_clone().unwrap(), device.program.try_clone().unwrap());
         Terminal::enter_on(both.0, both.1).unwrap_err();
-        assert_eq!(told(&device.modes()), ours);
+        assert_eq!(reported(&device.modes()), ours);
         drop(terminal);
-        assert_eq!(told(&device.modes()), told(&before));
+        assert_eq!(reported(&device.modes()), reported(&before));
         let (read, write) = rustix::pipe::pipe().unwrap();
         Terminal::enter_on(read, write).unwrap_err();
         let (_read, write) = rustix::pipe::pipe().unwrap();
         Terminal::enter_on(device.program.try_clone().unwrap(), write).unwrap_err();
-        assert_eq!(told(&device.modes()), told(&before));
+        assert_eq!(reported(&device.modes()), reported(&before));
         device.enter();
     });
 }
@@ -186,7 +186,7 @@ fn while_it_is_lent_out_what_is_typed_is_for_others() {
         assert_eq!(typed(&mut inputs, 2).await, "ab");
         for round in 0..20 {
             terminal.suspend().unwrap();
-            assert_eq!(told(&device.modes()), told(&before));
+            assert_eq!(reported(&device.modes()), reported(&before));
             device.type_text("for others\n");
             // Time to take it, for a thread that should not.
             std::thread::sleep(Duration::from_millis(5));
@@ -194,7 +194,7 @@ fn while_it_is_lent_out_what_is_typed_is_for_others() {
             let count = read(&device.program, &mut line);
             assert_eq!(&line[..count], b"for others\n", "round {round}");
             terminal.resume().unwrap();
-            assert_ne!(told(&device.modes()), told(&before));
+            assert_ne!(reported(&device.modes()), reported(&before));
             device.type_text("us");
             assert_eq!(typed(&mut inputs, 2).await, "us");
         }
@@ -202,7 +202,7 @@ fn while_it_is_lent_out_what_is_typed_is_for_others() {
 }
 
 #[test]
-fn a_closed_terminal_is_told() {
+fn a_closed_terminal_is_reported() {
     block_on(async {
         let mut device = Device::open();
         let (terminal, mut inputs) = device.enter();
@@ -216,7 +216,7 @@ fn a_closed_terminal_is_told() {
 }
 
 #[test]
-fn a_lone_escape_is_told_though_nothing_follows() {
+fn a_lone_escape_is_reported_though_nothing_follows() {
     block_on(async {
         let mut device = Device::open();
         let (_terminal, mut inputs) = device.enter();

@@ -8,6 +8,8 @@
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+use crate::settings::is_false;
+
 /// A plan for a sandbox around a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -168,6 +170,11 @@ pub struct OverlayDirs {
     #[n(4)]
     #[cbor(skip_if = "Vec::is_empty")]
     pub hidden: Vec<ByteVec>,
+    /// Whether only what everyone on the host may read can be read in the lower
+    /// directory, whoever its owner is in the sandbox. Only if it is shifted.
+    #[n(5)]
+    #[cbor(skip_if = "is_false")]
+    pub public_only: bool,
 }
 
 /// A mount or file below the root of a sandbox. Missing parent directories of a
@@ -251,6 +258,7 @@ pub enum SandboxMount {
 /// A directory or file of the host in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of its own on the wire")]
 pub struct Bind {
     /// Path on the host.
     #[n(0)]
@@ -278,6 +286,11 @@ pub struct Bind {
     #[n(6)]
     #[cbor(skip_if = "Vec::is_empty")]
     pub hidden: Vec<ByteVec>,
+    /// Whether only what everyone on the host may read can be read, whoever its
+    /// owner is in the sandbox. Only for read-only directories that are shifted.
+    #[n(7)]
+    #[cbor(skip_if = "is_false")]
+    pub public_only: bool,
 }
 
 /// Identifies a file independently of its name.

@@ -132,6 +132,46 @@ pub enum FileOp {
         #[n(1)]
         recursive: bool,
     },
+    /// Walks, reads or changes a whole tree, in one round trip for any number of
+    /// files. The records of [`crate::tree`] go on [`crate::Stream::Input`] and
+    /// [`crate::Stream::Content`]. Answered by [`FileReply::Done`]. Since 1.2.
+    #[n(9)]
+    Tree {
+        /// The directory; a symbolic link at its end is not followed.
+        #[n(0)]
+        path: ByteVec,
+        /// What to do.
+        #[n(1)]
+        op: TreeOp,
+    },
+}
+
+/// The kind of an operation on a tree. Paths of its records are below the
+/// directory, and no symbolic link is followed on the way to any of them.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum TreeOp {
+    /// Lists all directories. Input: [`crate::tree::KnownDirectory`]; content:
+    /// [`crate::tree::TreeRoot`], then [`crate::tree::Listing`] of each directory
+    /// that is not as it was known.
+    #[n(0)]
+    Scan {
+        /// What to leave out, as text of a `.gitignore`.
+        #[n(0)]
+        ignore: ByteVec,
+    },
+    /// Reads files for their hashes. Input: [`crate::tree::TreePath`]; content: one
+    /// [`crate::tree::HashedFile`] for each, in their order.
+    #[n(1)]
+    Hash,
+    /// Sends the content of files. Input: [`crate::tree::TreePath`]; content: for each, in
+    /// their order, one [`crate::tree::ReadHead`] and, if it could be opened, its content
+    /// in pieces.
+    #[n(2)]
+    Read,
+    /// Changes the tree. Input: [`crate::tree::TreeChange`], after a file the pieces
+    /// of its content; content: one [`crate::tree::TreeOutcome`] for each, in their order.
+    #[n(3)]
+    Change,
 }
 
 /// What may exist at the path of a write.

@@ -8,7 +8,7 @@ pub const MAJOR: u16 = 1;
 
 /// Minor version of the protocol. Sides with different minor versions use what
 /// the older one knows.
-pub const MINOR: u16 = 1;
+pub const MINOR: u16 = 2;
 
 /// The role of a host process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

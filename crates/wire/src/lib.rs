@@ -6,10 +6,13 @@ mod file;
 mod frame;
 mod hello;
 mod job;
+mod launch;
 mod settings;
 
 pub mod limits;
 pub mod machine;
+pub mod survey;
+pub mod tree;
 
 pub use call::{
     CallEvent, CallReply, CallRequest, Fault, FaultCode, ListeningPort, SandboxStats, Status,
@@ -20,7 +23,7 @@ pub use enclosure::{
 };
 pub use file::{
     CreateMode, DirectoryEntry, FileCall, FileEdit, FileKind, FileOp, FileReply, FileVersion,
-    FoundMatches, Match, Metadata, SearchQuery,
+    FoundMatches, Match, Metadata, SearchQuery, TreeOp,
 };
 pub use frame::{
     DecodeError, EncodeError, FrameError, FrameKind, HEADER_LEN, Header, Stream, decode, encode,
@@ -31,4 +34,5 @@ pub use job::{
     AttachJob, Cause, CommandOutcome, EnvVar, InvalidJobId, JobCommand, JobExit, JobId, JobInfo,
     JobState, OutputDelivery, SessionState, ShellText, StartJob, Stdin, WindowSize,
 };
+pub use launch::{ContainerConfinement, RuntimeLaunch};
 pub use settings::{GuestSettings, NOT_A_JOURNAL};

@@ -23,3 +23,9 @@ pub const MAX_SESSION_NAME: usize = 128;
 
 /// Maximum length of a command in job listings, in bytes.
 pub const MAX_SUMMARY: usize = 200;
+
+/// Maximum number of entries in one listing of a directory; more come in further ones.
+pub const MAX_LISTED: usize = 1000;
+
+/// Maximum number of names in the path of a file below the root of a tree.
+pub const MAX_DEPTH: usize = 256;

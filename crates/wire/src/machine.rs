@@ -76,6 +76,25 @@ pub enum MachineRequest {
         #[n(1)]
         keep_files: bool,
     },
+    /// Returns what sandboxes made of namespaces are planned from, as
+    /// [`MachineReply::Surveyed`].
+    #[n(9)]
+    Survey {
+        /// The sha256 of the stage's program, which gathers it.
+        #[n(0)]
+        stage: String,
+    },
+    /// Builds a sandbox made of namespaces and removes it again. Answered by
+    /// [`MachineReply::Done`] if it can be built.
+    #[n(10)]
+    Rehearse {
+        /// Name of the directory that the plan is made for.
+        #[n(0)]
+        name: String,
+        /// What is built.
+        #[n(1)]
+        enclosed: EnclosedLaunch,
+    },
 }
 
 /// An instance to start.
@@ -84,7 +103,7 @@ pub struct LaunchOrder {
     /// What it is marked with.
     #[n(0)]
     pub label: InstanceLabel,
-    /// What its guest is told. The machine fills in the directories, and the
+    /// The settings of its guest. The machine fills in the directories, and the
     /// environment as far as it is not told.
     #[n(1)]
     pub guest: GuestSettings,
@@ -97,6 +116,38 @@ pub struct LaunchOrder {
     /// A step at which a test kills the guest.
     #[n(4)]
     pub failpoint: Option<String>,
+    /// The namespaces around it. Absent: none. With them, the guest's settings are
+    /// complete, and all its paths are those in the sandbox.
+    #[n(5)]
+    pub enclosed: Option<EnclosedLaunch>,
+}
+
+/// Namespaces around a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct EnclosedLaunch {
+    /// The sha256 of the stage's program.
+    #[n(0)]
+    pub stage: String,
+    /// What the stage builds: an [`Enclosure`](crate::Enclosure), encoded.
+    #[n(1)]
+    pub plan: ByteVec,
+    /// Directories of the machine that are made before if they are missing, in this order.
+    #[n(2)]
+    pub dirs: Vec<PlannedDir>,
+}
+
+/// A directory to make.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PlannedDir {
+    /// Its path.
+    #[n(0)]
+    pub path: ByteVec,
+    /// Its permissions.
+    #[n(1)]
+    pub mode: u32,
+    /// The number of its user and group. Absent: those of the login.
+    #[n(2)]
+    pub owner: Option<u32>,
 }
 
 /// The mark of an instance on its machine.
@@ -130,6 +181,9 @@ pub struct InstanceLabel {
     /// filled in there.
     #[n(8)]
     pub created_ms: Option<u64>,
+    /// Whether it is in namespaces of its own.
+    #[n(9)]
+    pub is_enclosed: Option<bool>,
 }
 
 /// Which machine it is: several may share a home.
@@ -255,6 +309,19 @@ pub enum MachineReply {
         #[n(0)]
         reason: String,
     },
+    /// To [`MachineRequest::Survey`].
+    #[n(10)]
+    Surveyed {
+        /// A [`MachineSurvey`](crate::survey::MachineSurvey), encoded.
+        #[n(0)]
+        survey: ByteVec,
+        /// The real path of the directory of all that is ours there.
+        #[n(1)]
+        root: ByteVec,
+    },
+    /// The stage's program is not beside the guest's.
+    #[n(11)]
+    NoStage,
     /// Something else went wrong.
     #[n(9)]
     Failed {

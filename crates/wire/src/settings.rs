@@ -79,6 +79,6 @@ pub struct GuestSettings {
 /// Fields that are not used are not written, so that settings without new fields
 /// have the same bytes as before the fields existed.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the codec calls it with a reference")]
-const fn is_false(value: &bool) -> bool {
+pub(crate) const fn is_false(value: &bool) -> bool {
     !*value
 }

@@ -105,8 +105,8 @@ proptest! {
         let endless = bytes.chain(io::repeat(0));
         let mut reader = Counted(endless, 0);
         match read_frame(&mut reader) {
-            Err(FrameError::TooLong { len: told, limit }) => {
-                prop_assert_eq!((told, limit), (len, kind.max_len()));
+            Err(FrameError::TooLong { len: reported, limit }) => {
+                prop_assert_eq!((reported, limit), (len, kind.max_len()));
             }
             other => prop_assert!(false, "{other:?}"),
         }

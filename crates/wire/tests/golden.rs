@@ -12,20 +12,22 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Write as _};
 
 use minicbor::{Decode, Encode};
+use vestal_wire::tree::{TreeChange, TreeOutcome};
 use vestal_wire::{
     CallEvent, CallReply, CallRequest, Cause, CommandOutcome, CreateMode, FaultCode, FileKind,
     FileOp, FileReply, FrameKind, HostRole, JobCommand, JobState, Mapping, Network, OutputDelivery,
-    Purpose, Root, SandboxMount, SessionState, ShellText, Stdin, Stream, decode, encode,
+    Purpose, Root, SandboxMount, SessionState, ShellText, Stdin, Stream, TreeOp, decode, encode,
 };
 
 const GOLDEN: &str = include_str!("golden.txt");
 
 /// Types that were renamed, and what their rows begin with, which never changes.
-const ROW_TYPES: [(&str, &str); 7] = [
+const ROW_TYPES: [(&str, &str); 8] = [
     ("CallRequest", "Request"),
     ("CallEvent", "Event"),
     ("CallReply", "Reply"),
     ("CommandOutcome", "Outcome"),
+    ("TreeOutcome", "Outcome"),
     ("HostRole", "Role"),
     ("JobCommand", "Command"),
     ("OutputDelivery", "Delivery"),
@@ -120,8 +122,20 @@ fn table() -> Table {
         table, CallReply: Done Fault Status Stats Job Jobs Outcome File Ports; samples::replies()
     }
     variants! {
-        table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete; samples::file_ops()
+        table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete Tree; samples::file_ops()
     }
+    variants! { table, TreeOp: Scan Hash Read Change; samples::tree_ops() }
+    table.message("KnownDirectory", &samples::known_directory());
+    table.message("TreeRoot", &samples::tree_root());
+    table.message("Listing", &samples::listing());
+    table.message("TreePath", &samples::tree_path());
+    table.message("HashedFile", &samples::hashed_file());
+    table.message("ReadHead", &samples::read_head());
+    variants! {
+        table, TreeChange: Directory File Link Delete RemoveDirectory Rename Executable Discard;
+        samples::tree_changes()
+    }
+    variants! { table, TreeOutcome: Made Overtaken Failed; samples::tree_outcomes() }
     variants! { table, FileReply: Read Written List Stat Found Done; samples::file_replies() }
     variants! { table, JobCommand: Shell Argv; samples::commands() }
     variants! { table, ShellText: Inline Streamed; samples::shell_texts() }
@@ -147,6 +161,8 @@ fn table() -> Table {
     }
     variants! { table, Purpose: Serve Trial; samples::purposes() }
     variants! { table, Network: Host None }
+    table.message("Launch", &samples::launch());
+    table.message("Confinement", &samples::confinement());
     table
 }
 

@@ -8,8 +8,9 @@ use minicbor::{Decode, Encode};
 use proptest::prelude::*;
 use vestal_wire::limits::MAX_MESSAGE;
 use vestal_wire::{
-    CallEvent, CallReply, CallRequest, DecodeError, Enclosure, EncodeError, Fault, GuestSettings,
-    Hello, JobId, SandboxStats, Status, UserMapping, Welcome, decode, encode,
+    CallEvent, CallReply, CallRequest, ContainerConfinement, DecodeError, Enclosure, EncodeError,
+    Fault, GuestSettings, Hello, JobId, RuntimeLaunch, SandboxStats, Status, UserMapping, Welcome,
+    decode, encode,
 };
 
 /// Holds a message against everything that is promised of all of them.
@@ -26,7 +27,7 @@ where
     prop_assert_eq!(&decoded, message);
 
     let truncated = &encoded[..cut.index(encoded.len())];
-    prop_assert!(decode::<T>(truncated).is_err(), "a part of a message is no message");
+    prop_assert!(decode::<T>(truncated).is_err(), "a part of a message is not a message");
 
     let longer = [encoded.as_slice(), &[0]].concat();
     let refused = matches!(decode::<T>(&longer), Err(DecodeError::Trailing { count: 1 }));
@@ -90,6 +91,8 @@ fn decode_as_everything(bytes: &[u8]) {
     ignore(decode::<JobId>(bytes));
     ignore(decode::<Enclosure>(bytes));
     ignore(decode::<UserMapping>(bytes));
+    ignore(decode::<RuntimeLaunch>(bytes));
+    ignore(decode::<ContainerConfinement>(bytes));
 }
 
 proptest! {

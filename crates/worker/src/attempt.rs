@@ -7,7 +7,9 @@ use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, TurnOutcome};
 use vestal_board::{Authority, BlockKind, Error, Outcome, Role, TaskWorkspace};
 use vestal_conversations::{Title, WorkAttempt};
 use vestal_model::{Part, UserMessage};
-use vestal_runtime::{OpenRequest, Placement, Runtime, RuntimeError, SandboxChoice, Toolsets};
+use vestal_runtime::{
+    OpenRequest, Runtime, RuntimeError, SandboxChoice, SandboxPlacement, Toolsets,
+};
 use vestal_sandbox::{Command, Sandbox};
 use vestal_skills::Skills;
 
@@ -30,7 +32,7 @@ const PAST: u32 = 2;
 struct AttemptError(Resolution);
 
 impl Worker {
-    /// Works on the task. Returns what becomes of it, unless a tool reported that already or the
+    /// Works on the task. Returns its outcome, unless a tool reported that already or the
     /// work was stopped.
     pub(crate) async fn attempt(&self) -> Option<Resolution> {
         let events = log::event_sink(self.log.clone(), self.activity.clone());
@@ -181,7 +183,7 @@ impl Worker {
         OpenRequest {
             title: Some(Title::Generated(self.redactor.redact(&title).into_owned())),
             model: self.task.model.clone(),
-            placement: Placement::Attached {
+            placement: SandboxPlacement::Attached {
                 choice: SandboxChoice::new(
                     task_sandbox.task.clone(),
                     task_sandbox.overrides.clone(),

@@ -40,7 +40,6 @@ pub(crate) enum CleanupError {
     /// A directory could not be removed.
     #[error("cannot remove {path}: {source}")]
     Scratch {
-        /// Which.
         path: String,
         /// Why.
         source: vestal_sandbox::files::FileError,

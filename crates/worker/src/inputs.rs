@@ -72,11 +72,11 @@ impl WorkDir {
         handed_over: &[HandedOver],
     ) -> Result<WorkerInputs, WorkDirError> {
         let mut inputs = WorkerInputs::default();
-        if own.is_empty() && handed_over.is_empty() && !task.is_told_in_part() {
+        if own.is_empty() && handed_over.is_empty() && !task.is_cut_in_context() {
             return Ok(inputs);
         }
         let copier = Copier { board, files: sandbox.files(None).await? };
-        if task.is_told_in_part() {
+        if task.is_cut_in_context() {
             let to = self.task_dir.join("task.md");
             let body = &mut task.body.as_bytes();
             copier.files.write_from(&to, body, options()).await.map_err(failed("write", &to))?;

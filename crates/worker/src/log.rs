@@ -36,7 +36,7 @@ impl TaskLog {
     }
 
     /// Writes an entry with a timestamp and masked secrets. If that fails, the program's own log says
-    /// so, and the work goes on.
+    /// so, and the work continues.
     pub fn write(&self, text: &str) {
         // Masked before truncation: half a secret would not be recognised.
         let mut shown = self.redactor.redact(text).into_owned();

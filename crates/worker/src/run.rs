@@ -208,9 +208,9 @@ impl Worker {
             Err(error) => {
                 // The dispatcher finds and ends what is left, by its session.
                 let exit = stop.map_or(WorkerExit::Terminated, |why| match why {
-                    Stop::Signal(_) => WorkerExit::Terminated,
-                    Stop::Lost => WorkerExit::Lost,
-                    Stop::TimedOut => WorkerExit::TimedOut,
+                    StopCause::Signal(_) => WorkerExit::Terminated,
+                    StopCause::Lost => WorkerExit::Lost,
+                    StopCause::TimedOut => WorkerExit::TimedOut,
                 });
                 return WorkerReport::new(exit, Some(error.to_owned()));
             }
@@ -218,15 +218,15 @@ impl Worker {
         let report = match (self.kanban.reported(), stop, resolution) {
             (Some(ReportedState::Finished), ..) => WorkerReport::new(WorkerExit::Done, None),
             (Some(ReportedState::Waits), ..) => WorkerReport::new(WorkerExit::Waiting, None),
-            (Some(ReportedState::Lost), ..) | (None, Some(Stop::Lost), _) => {
+            (Some(ReportedState::Lost), ..) | (None, Some(StopCause::Lost), _) => {
                 lost(self.run.id, &self.task.id)
             }
-            (None, Some(Stop::TimedOut), _) => {
+            (None, Some(StopCause::TimedOut), _) => {
                 let limit = self.run.max_runtime.unwrap_or_default().as_secs();
                 let reason = format!("it took longer than its limit of {limit} s");
                 self.report(Resolution::End(Outcome::TimedOut, reason)).await
             }
-            (None, Some(Stop::Signal(_)), _) => {
+            (None, Some(StopCause::Signal(_)), _) => {
                 let reason = "a signal asked the worker to stop".to_owned();
                 self.report(Resolution::End(Outcome::Terminated, reason)).await
             }
@@ -278,12 +278,12 @@ impl Worker {
     }
 
     /// Waits until the worker has to stop.
-    async fn until_stop(&self, deadline: Option<Instant>, signals: &mut Terminations) -> Stop {
+    async fn until_stop(&self, deadline: Option<Instant>, signals: &mut Terminations) -> StopCause {
         tokio::select! {
             biased;
-            signal = signals.next() => Stop::Signal(signal),
-            () = self.lease_lost() => Stop::Lost,
-            () = until(deadline) => Stop::TimedOut,
+            signal = signals.next() => StopCause::Signal(signal),
+            () = self.lease_lost() => StopCause::Lost,
+            () = until(deadline) => StopCause::TimedOut,
         }
     }
 
@@ -316,7 +316,7 @@ impl Worker {
                 Err(Error::Fenced { .. } | Error::NotFound { .. }) => return,
                 Err(error) => {
                     // The worker holds the task until another takes it, so the work and the
-                    // renewals go on.
+                    // renewals continue.
                     if !std::mem::replace(&mut failing, true) {
                         self.log.write(&format!("warning: the lease was not renewed: {error}"));
                     }
@@ -347,11 +347,11 @@ async fn held(parts: &WorkerParts, profile: &ProfileName) -> Result<Option<(Task
     Ok(is_mine.then_some((task, run)))
 }
 
-fn in_words(stop: Stop) -> &'static str {
+fn in_words(stop: StopCause) -> &'static str {
     match stop {
-        Stop::Signal(_) => "received a signal",
-        Stop::Lost => "another run holds the task",
-        Stop::TimedOut => "its time is up",
+        StopCause::Signal(_) => "received a signal",
+        StopCause::Lost => "another run holds the task",
+        StopCause::TimedOut => "its time is up",
     }
 }
 
@@ -360,7 +360,7 @@ const ACTIVITY: Duration = Duration::from_mins(1);
 
 /// Why a worker has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum StopCause {
     /// It received a signal.
     Signal(Termination),
     /// Another run holds its task.

@@ -29,16 +29,10 @@ const BRANCH_VARIABLE: &str = "VESTAL_KANBAN_BRANCH";
 pub(crate) enum WorkDirError {
     /// The directory is not there.
     #[error("{} is not a directory on this host; create it or change the task's workspace", path.display())]
-    NoDirectory {
-        /// Which.
-        path: PathBuf,
-    },
+    NoDirectory { path: PathBuf },
     /// A task there could change Vestal's own settings and records.
     #[error("{} is inside Vestal's home, where no task may work; choose another directory", path.display())]
-    Home {
-        /// Which.
-        path: PathBuf,
-    },
+    Home { path: PathBuf },
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -73,9 +73,9 @@ fn what_stands_in_for_the_link_of_a_tree_makes_nobody_wait() {
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(rustix::fs::CWD, &link, kind, mode, 0).unwrap();
     // Who opens it to read waits for somebody who writes, unless told not to.
-    let (told, waits) = std::sync::mpsc::channel();
+    let (reported, waits) = std::sync::mpsc::channel();
     let at = tree.clone();
-    std::thread::spawn(move || told.send(common_git_dir(&at)));
+    std::thread::spawn(move || reported.send(common_git_dir(&at)));
     assert_eq!(waits.recv_timeout(std::time::Duration::from_secs(30)), Ok(None));
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &link).unwrap();

@@ -9,18 +9,18 @@ use vestal_bench::process::resident;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 
 use crate::Plan;
-use crate::stage::{Stage, WORK, said};
+use crate::fixture::{TurnFixture, WORK, user_prompt};
 
 /// Memory that a second crowd may add to what the first one left.
 const GROWTH: f64 = 8.0;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let agent = stage.agent().await?;
+pub(crate) async fn measure(fixture: &TurnFixture, plan: Plan) -> Result<Vec<BenchRow>> {
+    let agent = fixture.agent().await?;
     let what = format!("{} conversations × {} turns at once", plan.conversations, plan.turns_each);
-    crowd(stage, &agent, plan).await?;
+    crowd(fixture, &agent, plan).await?;
     let before = resident(std::process::id())?;
     let start = Instant::now();
-    crowd(stage, &agent, plan).await?;
+    crowd(fixture, &agent, plan).await?;
     let took = start.elapsed();
     let after = resident(std::process::id())?;
     Ok(vec![
@@ -34,11 +34,11 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> 
     ])
 }
 
-async fn crowd(stage: &Stage, agent: &Agent, plan: Plan) -> Result<()> {
+async fn crowd(fixture: &TurnFixture, agent: &Agent, plan: Plan) -> Result<()> {
     let talks = (0..plan.conversations).map(|_| async move {
-        let mut conversation = agent.open(stage.opening()).await?;
+        let mut conversation = agent.open(fixture.opening()).await?;
         for _ in 0..plan.turns_each {
-            let result = conversation.run(said(WORK), &EventSink::nobody()).await;
+            let result = conversation.run(user_prompt(WORK), &EventSink::discard()).await;
             if !result.outcome.is_completed() {
                 return Err(format!("a turn ended with {:?}", result.outcome).into());
             }

@@ -12,8 +12,8 @@
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 
 mod crowd;
+mod fixture;
 mod program;
-mod stage;
 mod turn;
 
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use vestal_bench::Result;
 use vestal_bench::report::BenchReport;
 
-use crate::stage::Stage;
+use crate::fixture::TurnFixture;
 
 /// How often each thing is done.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +44,11 @@ fn main() -> ExitCode {
 
 fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = vestal_bench::program::build();
-    let stage = Stage::new()?;
-    report.add(program::measure(&stage, plan, &program)?);
+    let fixture = TurnFixture::new();
+    report.add(program::measure(&fixture, plan, &program)?);
     let one = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    report.add(one.block_on(turn::measure(&stage, plan))?);
+    report.add(one.block_on(turn::measure(&fixture, plan))?);
     let many = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    report.add(many.block_on(crowd::measure(&stage, plan))?);
-    stage.close()
+    report.add(many.block_on(crowd::measure(&fixture, plan))?);
+    fixture.close()
 }

@@ -9,7 +9,7 @@ use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
-use crate::stage::{Stage, WAIT, WORK};
+use crate::fixture::{TurnFixture, WAIT, WORK};
 
 const FIRST_REQUEST: &str = "vestal chat -q: start to the model's first request";
 const WHOLE: &str = "vestal chat -q with one terminal call, whole";
@@ -21,7 +21,11 @@ const THEIR_FIRST_REQUEST: Duration = Duration::from_millis(5_200);
 const THEIR_TURN: Duration = Duration::from_millis(5_700);
 const THEIR_MEMORY: f64 = 65.0;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan, program: &BenchProgram) -> Result<Vec<BenchRow>> {
+pub(crate) fn measure(
+    fixture: &TurnFixture,
+    plan: Plan,
+    program: &BenchProgram,
+) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
         Err(why) => {
@@ -32,14 +36,14 @@ pub(crate) fn measure(stage: &Stage, plan: Plan, program: &BenchProgram) -> Resu
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut first, mut whole) = (Samples::default(), Samples::default());
     for round in 0..plan.warm_up + plan.processes {
-        let asked = stage.model.requests().len();
+        let asked = fixture.model.requests().len();
         let start = Instant::now();
-        let child = stage
+        let child = fixture
             .command(program, WORK)
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .spawn()?;
-        let waiting = stage.model.wait_for_requests(asked + 1);
+        let waiting = fixture.model.wait_for_requests(asked + 1);
         let arrived = runtime.block_on(tokio_timeout(waiting));
         let (until_asked, output) = (start.elapsed(), child.wait_with_output()?);
         let all = start.elapsed();
@@ -57,20 +61,20 @@ pub(crate) fn measure(stage: &Stage, plan: Plan, program: &BenchProgram) -> Resu
             .bar(Bar::AtMost(Figure::Milliseconds(50.0)))
             .note("the alternative's figures were recorded"),
         BenchRow::times(WHOLE, &whole).beside(Figure::time(THEIR_TURN)),
-        BenchRow::single(MEMORY, idle_memory(stage, program, &runtime)?)
+        BenchRow::single(MEMORY, idle_memory(fixture, program, &runtime)?)
             .beside(Figure::Mebibytes(THEIR_MEMORY))
             .bar(Bar::AtMost(Figure::Mebibytes(30.0))),
     ])
 }
 
 fn idle_memory(
-    stage: &Stage,
+    fixture: &TurnFixture,
     program: &std::path::Path,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<Figure> {
-    let asked = stage.model.requests().len();
-    let mut child = stage.command(program, WAIT).stdout(std::process::Stdio::null()).spawn()?;
-    let arrived = runtime.block_on(tokio_timeout(stage.model.wait_for_requests(asked + 1)));
+    let asked = fixture.model.requests().len();
+    let mut child = fixture.command(program, WAIT).stdout(std::process::Stdio::null()).spawn()?;
+    let arrived = runtime.block_on(tokio_timeout(fixture.model.wait_for_requests(asked + 1)));
     let size = resident(child.id());
     child.kill()?;
     child.wait()?;

@@ -9,26 +9,26 @@ use vestal_bench::sample::Samples;
 use vestal_model::{Message, ModelRequest};
 
 use crate::Plan;
-use crate::stage::{Stage, WORK, said};
+use crate::fixture::{TurnFixture, WORK, user_prompt};
 
 /// What the alternative took for such a turn beside the model, recorded.
 const THEIRS: Duration = Duration::from_millis(100);
 
-/// Turns after which a new conversation is begun, so that its length is no
+/// Turns after which a new conversation is started, so that its length is no
 /// part of the figure.
 const TURNS_EACH: usize = 10;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let agent = stage.agent().await?;
-    let chat = agent.models().chat(stage.opening().chain);
+pub(crate) async fn measure(fixture: &TurnFixture, plan: Plan) -> Result<Vec<BenchRow>> {
+    let agent = fixture.agent().await?;
+    let chat = agent.models().chat(fixture.opening().chain);
     let (mut turns, mut calls) = (Samples::default(), Samples::default());
-    let mut conversation = agent.open(stage.opening()).await?;
+    let mut conversation = agent.open(fixture.opening()).await?;
     for round in 0..plan.warm_up + plan.turns {
         if round % TURNS_EACH == 0 {
-            conversation = agent.open(stage.opening()).await?;
+            conversation = agent.open(fixture.opening()).await?;
         }
         let start = Instant::now();
-        let result = conversation.run(said(WORK), &EventSink::nobody()).await;
+        let result = conversation.run(user_prompt(WORK), &EventSink::discard()).await;
         let turn = start.elapsed();
         if !result.outcome.is_completed() || result.tool_calls != 1 {
             return Err(format!("a turn ended with {:?}", result.outcome).into());

@@ -25,7 +25,7 @@ pub(super) struct ApprovalWait<'a> {
 impl Guard {
     /// Asks a person about something that neither a setting nor an approval of
     /// everything allows unasked, such as to let secrets of theirs into the
-    /// sandbox. Each time anew, and where nobody can be asked it is refused;
+    /// sandbox. Each time again, and where nobody can be asked it is refused;
     /// `kind` is what it is called then.
     #[boxed]
     pub async fn ask_person(
@@ -36,7 +36,7 @@ impl Guard {
     ) -> Result<Clearance, ApprovalRefusal> {
         if self.child().is_some() || !context.human.is_present() {
             let message = format!(
-                "Refused: this {kind} needs a person's approval, and nobody is there to be asked."
+                "Refused: this {kind} needs a person's approval, and no user is available to ask."
             );
             return Err(ApprovalRefusal { status: RefusalStatus::Unattended, message });
         }
@@ -158,7 +158,7 @@ fn interrupted(kind: &str) -> ApprovalRefusal {
 fn unanswered(kind: &str, timeout: std::time::Duration) -> ApprovalRefusal {
     let message = format!(
         "Denied: nobody answered within {} s whether this {kind} may be done. Do not try it again or \
-         another way unasked; go on without it, or ask the user first.",
+         another way unasked; continue without it, or ask the user first.",
         timeout.as_secs()
     );
     ApprovalRefusal { status: RefusalStatus::Denied, message }

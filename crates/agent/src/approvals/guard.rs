@@ -118,7 +118,7 @@ impl Guard {
     }
 
     /// Says what happens in this conversation to something dangerous when nobody can be asked,
-    /// whatever the settings say.
+    /// regardless of the settings.
     pub fn set_unattended(&self, unattended: Unattended) {
         *self.state.unattended.lock().unwrap_or_else(PoisonError::into_inner) = Some(unattended);
     }
@@ -223,7 +223,7 @@ impl Guard {
         path_context.suspects.clone_from(&self.suspects());
         let Examined { mut findings, commands, suspects } = shell::examine(command, &path_context);
         self.suspects().extend(suspects);
-        if is_walled(reach) {
+        if is_isolated(reach) {
             findings.retain_mut(concerns_mounts);
         }
         GuardedAction { kind: "command", text: command.to_owned(), findings, commands }
@@ -233,7 +233,7 @@ impl Guard {
         let mut findings =
             shell::examine_code(code, &PathContext::new(&self.policy, reach)).findings;
         findings.retain(|finding| finding.severity > Risk::Dangerous);
-        if !is_walled(reach) {
+        if !is_isolated(reach) {
             let weakened = *reach != Reach::Host;
             findings.push(ShellFinding {
                 rule: shell::SCRIPT.0,
@@ -251,7 +251,7 @@ impl Guard {
     pub(super) fn write_action(&self, reach: &Reach, dirs: Dirs, path: &str) -> GuardedAction {
         let path_context = self.path_context(reach, dirs);
         let mut findings = shell::examine_write(path, &path_context).findings;
-        if is_walled(reach) {
+        if is_isolated(reach) {
             findings.retain_mut(concerns_mounts);
         }
         let text = paths::canonical(path, None, &path_context);
@@ -313,7 +313,7 @@ impl Guard {
 
 /// Returns whether a sandbox is isolated: it can change what is mounted in it, and nothing
 /// else of the host.
-fn is_walled(reach: &Reach) -> bool {
+fn is_isolated(reach: &Reach) -> bool {
     match reach {
         Reach::Contained => true,
         Reach::Mounts(openings) => {
@@ -345,7 +345,7 @@ pub(super) struct Dirs {
 /// Returns the directories to judge by. Within walls none are needed: there only what is
 /// mounted counts.
 async fn dirs(context: &ToolContext, reach: &Reach, dir: WorkingDir<'_>) -> Dirs {
-    if is_walled(reach) { Dirs::default() } else { located(context, dir).await }
+    if is_isolated(reach) { Dirs::default() } else { located(context, dir).await }
 }
 
 /// Finds out where a command runs, and where its conversation was opened.

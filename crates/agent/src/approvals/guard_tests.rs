@@ -14,7 +14,7 @@ use super::policy::{
 };
 use crate::human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 use crate::redact::Redactor;
-use crate::testing::{AgentFixture, PATIENCE, Scripted, until};
+use crate::testing::{AgentFixture, Scripted, TEST_TIMEOUT, until};
 use crate::tools::WriteFile;
 
 pub(super) const DANGEROUS: &str = "rm -r build";
@@ -23,7 +23,7 @@ pub(super) fn policy() -> ApprovalPolicy {
     ApprovalPolicy {
         user_home: Some("/home/me".into()),
         vestal_home: Some("/home/me/.vestal".into()),
-        timeout: PATIENCE,
+        timeout: TEST_TIMEOUT,
         ..ApprovalPolicy::default()
     }
 }
@@ -358,7 +358,7 @@ async fn on_a_host_that_nobody_chose_danger_is_always_asked_about() {
     assert!(refusal.message.contains("terminal.backend"), "{}", refusal.message);
     let child = off.for_child(true);
     assert!(decide(&child, &unchosen(&NoHuman), &action, &NoHuman).await.is_err());
-    // What isolates needs no such care, whoever chose it.
+    // What isolates needs no such care, no matter who chose it.
     let mounted = ApprovalContext { automatic: true, ..situation(mounted(), &NoHuman) };
     assert!(decide(&off, &mounted, &action, &NoHuman).await.is_ok());
 }

@@ -164,13 +164,13 @@ fn childs(finding: &ShellFinding, kind: &str) -> ApprovalRefusal {
 fn unattended(finding: &ShellFinding, kind: &str, unchosen: bool) -> ApprovalRefusal {
     let reason = finding.reason;
     let remedy = if unchosen {
-        "commands run on this machine without isolation, which nobody has chosen: choose a backend with \
+        "commands run on this machine without isolation, which was not chosen explicitly: choose a backend with \
          terminal.backend, approve the command with command_allowlist, or pass --yolo"
     } else {
         "set approvals.unattended to allow, add the command to command_allowlist, or pass --yolo"
     };
     let message = format!(
-        "Refused: this {kind} {reason}, which needs approval, and nobody is there to give it. Go on \
+        "Refused: this {kind} {reason}, which needs approval, and no user is available to give it. Go on \
          without it if you can, and say in your answer what was left undone and that the user can \
          change this: {remedy}."
     );

@@ -1,4 +1,4 @@
-//! What the settings say about approvals, and what a guard decides.
+//! The settings for approvals, and what a guard decides.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum Unattended {
     Allow,
 }
 
-/// What the settings say about approvals.
+/// The settings for approvals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalPolicy {
     /// When a person is asked (`approvals.mode`).
@@ -73,7 +73,7 @@ impl CommandPatterns {
     /// Reads globs of commands.
     pub(super) fn globs(patterns: &[String]) -> Self {
         let glob = |pattern: &String| {
-            // A pattern that is no glob still stands for itself.
+            // A pattern that is not a glob still stands for itself.
             let built = GlobBuilder::new(pattern.trim()).build();
             (pattern.trim().to_owned(), built.ok().map(|glob| glob.compile_matcher()))
         };

@@ -54,11 +54,11 @@ use super::path_context::PathContext;
 
 /// Name and reason of the rule for whole scripts.
 pub(super) const SCRIPT: (&str, &str) =
-    ("script", "runs with your rights on this machine, and nobody has looked at what it does");
+    ("script", "runs with your rights on this machine, and its effects were not checked");
 
 /// The reason of that rule where a sandbox has walls that do not hold.
 pub(super) const WEAKENED_SCRIPT: &str =
-    "runs in a sandbox whose isolation is weakened, and nobody has looked at what it does";
+    "runs in a sandbox whose isolation is weakened, and its effects were not checked";
 
 /// Rules that hold within walls, for what is mounted from the host, and what
 /// they say there.

@@ -51,7 +51,7 @@ impl Conversation {
 
     /// Goes on with a turn that did not come to its end, in this process or in one before it. Calls
     /// that have no result get the one that they have had since, then the model reads `why`: who
-    /// stopped it, and that it is to go on.
+    /// stopped it, and that it is to continue.
     #[boxed]
     pub async fn resume_turn(&mut self, why: &str, events: &EventSink) -> TurnResult {
         crate::turn::run(self, TurnInput::JobUpdates(vec![why.to_owned()]), events).await
@@ -103,13 +103,13 @@ impl Conversation {
     /// result, unless the conversation went on since.
     fn cut_off(&self) -> Option<(Seq, Vec<ToolCall>)> {
         let at = self.messages.iter().rposition(|message| !matches!(message, Message::Tool(_)))?;
-        let Message::Assistant(said) = &self.messages[at] else { return None };
+        let Message::Assistant(answer) = &self.messages[at] else { return None };
         let has_result = |call: &ToolCall| {
             self.messages[at + 1..]
                 .iter()
                 .any(|message| matches!(message, Message::Tool(result) if result.call == call.id))
         };
-        let open = said.calls.iter().filter(|call| !has_result(call)).cloned().collect();
+        let open = answer.calls.iter().filter(|call| !has_result(call)).cloned().collect();
         Some((*self.seqs.get(at)?, open))
     }
 }

@@ -9,6 +9,7 @@ use async_recursion::async_recursion as boxed;
 use jiff::Zoned;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{ConversationId, ConversationStore, Error, New, ParentKind, Title};
 use vestal_model::Endpoint;
@@ -44,23 +45,25 @@ pub struct ConversationOptions {
     pub human: Arc<dyn Human>,
     /// The tools it gets.
     pub selection: Selection,
-    /// What the model is told, if the conversation is begun.
+    /// The instructions for the model, if the conversation is started.
     pub prompt: PromptParts,
-    /// Where it was begun, on this machine.
+    /// Where it was started, on this machine.
     pub cwd: Option<PathBuf>,
-    /// Calls of the model that a turn may take; none: as the settings say.
+    /// Calls of the model that a turn may take; none: as configured.
     pub max_turns: Option<u32>,
 }
 
 /// Whether a conversation is new or resumed.
 #[derive(Debug, Clone)]
 pub enum Start {
-    /// It is begun.
+    /// It is started.
     New {
         /// Who begins it: `cli`, `api`, …
         source: String,
         /// Its title; none: it is taken from what is said first.
         title: Option<Title>,
+        /// What its state in the store has from its first moment on, by name.
+        state: Vec<(String, Value)>,
     },
     /// It is resumed.
     Resume(ConversationId),
@@ -120,12 +123,23 @@ impl Agent {
         }
         let untitled = matches!(&opening.start, Start::New { title: None, .. });
         let begun = match &opening.start {
-            Start::New { source, title } => {
+            Start::New { source, title, state } => {
                 let parent = parent_context.as_ref();
                 let parent = parent.map(|child| (ParentKind::Delegation, child.parent.clone()));
-                StoredConversation::new(self, &opening, source, title.clone(), parent).await?
+                let new = New {
+                    title: title.clone(),
+                    source: source.clone(),
+                    parent,
+                    state: state.clone(),
+                    ..New::default()
+                };
+                StoredConversation::new(self, &opening, new).await?
             }
-            Start::Resume(id) => StoredConversation::found(self, id, opening.chain.first()).await?,
+            Start::Resume(id) => {
+                let found = StoredConversation::found(self, id, &opening).await?;
+                store.touch(id).await?;
+                found
+            }
         };
         let StoredConversation {
             id,
@@ -162,7 +176,6 @@ impl Agent {
         unknown_tools
             .retain(|name| !self.parts.sources.iter().any(|source| source.may_offer(name)));
         let specs = tools.specs();
-        store.touch(&id).await?;
         let mut conversation = Conversation {
             agent: self.clone(),
             id,
@@ -219,12 +232,11 @@ struct StoredConversation {
 }
 
 impl StoredConversation {
+    /// Creates a conversation in one transaction, with all that is recorded about it.
     async fn new(
         agent: &Agent,
         opening: &ConversationOptions,
-        source: &str,
-        title: Option<Title>,
-        parent: Option<(ParentKind, ConversationId)>,
+        mut new: New,
     ) -> Result<Self, OpenError> {
         let store = &agent.parts.store;
         let id = ConversationId::generate()?;
@@ -232,18 +244,17 @@ impl StoredConversation {
         let lease = store.lease(&id)?;
         let system = prompt::build(&opening.prompt, Zoned::now().date());
         let model = opening.chain.first();
+        let (jobs, jobs_entry) = CallJobs::begin(store, &id);
+        new.state.push(jobs_entry);
         let new = New {
             id: Some(id.clone()),
-            title,
-            source: source.to_owned(),
-            parent,
             provider: model.map(|model| model.name.clone()).unwrap_or_default(),
             model: model.map(|model| model.model.clone()).unwrap_or_default(),
             cwd: opening.cwd.clone(),
             system_prompt: system.clone(),
+            ..new
         };
         store.create(new).await?;
-        let jobs = CallJobs::begin(store, &id).await?;
         Ok(Self {
             id,
             lease,
@@ -261,17 +272,22 @@ impl StoredConversation {
     async fn found(
         agent: &Agent,
         id: &ConversationId,
-        asked: Option<&Endpoint>,
+        opening: &ConversationOptions,
     ) -> Result<Self, OpenError> {
         let store = &agent.parts.store;
         let lease = store.lease(id)?;
         let known = store.get(id).await?;
-        if let Some(Endpoint { name, model, .. }) = asked
+        if let Some(Endpoint { name, model, .. }) = opening.chain.first()
             && (*name != known.provider || *model != known.model)
         {
             store.set_model(id, name, model).await?;
         }
-        let system = store.system_prompt(id).await?;
+        let mut system = store.system_prompt(id).await?;
+        if system.is_empty() {
+            // It was held in another program, whose instructions mean nothing here.
+            system = prompt::build(&opening.prompt, Zoned::now().date());
+            store.set_system_prompt(id, &system).await?;
+        }
         let stored = store.messages(id).await?;
         let (mut seqs, mut messages): (Vec<_>, Vec<_>) =
             stored.into_iter().map(|stored| (stored.seq, stored.message)).unzip();

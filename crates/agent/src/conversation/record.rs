@@ -17,8 +17,8 @@ pub(crate) const NOTES: &str = "notes";
 impl Conversation {
     /// Takes over what was said elsewhere, by a client's account, before anything is said here.
     #[boxed]
-    pub async fn take_over(&mut self, said: Vec<Message>) -> Result<(), Error> {
-        self.append(said).await
+    pub async fn take_over(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        self.append(messages).await
     }
 
     /// Stores messages and then lets the model see them.
@@ -87,7 +87,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Counts what an answer took that is no message of the conversation.
+    /// Counts what an answer took that is not a message of the conversation.
     pub(crate) async fn record_usage(&self, completion: &ModelAnswer) {
         let ModelAnswer { provider, model, usage, cost, .. } = completion;
         let store = &self.agent.parts.store;
@@ -119,7 +119,7 @@ impl Conversation {
     }
 
     /// Returns a message as it is stored: without secrets. In this process the
-    /// model goes on with what was really said.
+    /// model continues with what was really said.
     fn for_store(&self, message: &Message) -> Message {
         masked(&self.agent.parts.redactor, message)
     }
@@ -138,13 +138,17 @@ pub(crate) fn masked(redactor: &Redactor, message: &Message) -> Message {
             }
             Message::User(user)
         }
-        Message::Assistant(said) => {
-            let mut calls = said.calls.clone();
+        Message::Assistant(answer) => {
+            let mut calls = answer.calls.clone();
             for call in &mut calls {
                 call.arguments = redactor.redact_result(&call.arguments).into_owned();
             }
             // Reasoning goes back to its provider as it came, or not at all.
-            Message::Assistant(AssistantMessage { text: mask(&said.text), calls, ..said.clone() })
+            Message::Assistant(AssistantMessage {
+                text: mask(&answer.text),
+                calls,
+                ..answer.clone()
+            })
         }
         Message::Tool(result) => {
             let content = redactor.redact_result(&result.content).into_owned();
@@ -211,7 +215,7 @@ impl Conversation {
             self.stored_notes = notes;
         }
         let first_message = gone.iter().find_map(|(_, message)| match message {
-            Message::User(said) => Some(said.clone()),
+            Message::User(prompt) => Some(prompt.clone()),
             Message::Assistant(_) | Message::Tool(_) => None,
         });
         Ok(UndoneTurns { turns: undone.turns, messages: gone.len(), first_message })

@@ -19,8 +19,8 @@ const KEPT: u32 = 128 << 10;
 const CALL: &str = "shell";
 
 /// Runs commands in the shell of a conversation for a person who is not at its terminal, also
-/// while a turn runs. What is dangerous is asked about as when the model wants it: whoever sends
-/// the command is not known to be the person who may approve of it.
+/// while a turn runs. What is dangerous is asked about as when the model wants it: the
+/// sender of the command is not known to be the person who may approve it.
 #[derive(Clone)]
 pub struct SideShell {
     context: ToolContext,
@@ -59,7 +59,7 @@ pub enum SideShellError {
 impl Conversation {
     /// Returns what runs commands beside the turns of this conversation, in its shell.
     pub fn side_shell(&self) -> SideShell {
-        let (cancel, events) = (CancellationToken::new(), EventSink::nobody());
+        let (cancel, events) = (CancellationToken::new(), EventSink::discard());
         SideShell { context: self.tool_context(CALL, &cancel, &events) }
     }
 }

@@ -85,6 +85,15 @@ impl Conversation {
         tools
     }
 
+    /// Returns the tools of this name or toolset that the settings do not give to the model.
+    pub fn withheld_tools(&self, name: &str) -> Vec<String> {
+        let all = self.all_tools();
+        let (given, _) = all.select(&self.selection);
+        let meant = self.tools().into_iter();
+        let meant = meant.filter(|tool| tool.name == name || stands_for(name, &tool.toolset));
+        meant.map(|tool| tool.name).filter(|tool| given.get(tool).is_none()).collect()
+    }
+
     /// Gives the model a tool or a toolset, or takes it, in this conversation
     /// only and also when it is resumed. Returns the tools that this changed.
     #[boxed]
@@ -125,7 +134,7 @@ impl Conversation {
         let all = self.all_tools();
         let (mut chosen, _) = all.select(&self.selection);
         if !self.human.is_present() {
-            chosen.remove_those_that_need_a_person();
+            chosen.remove_interactive();
         }
         for name in &self.switched.on {
             if let Some(tool) = all.get(name) {

@@ -88,7 +88,7 @@ impl MemoryFeed {
         let words = match guarded(self.timeouts.prefetch, asking).await {
             Ok(words) => words?,
             Err(failure) => {
-                // Otherwise each message would wait for it anew.
+                // Otherwise each message would wait for it again.
                 self.is_asked = false;
                 let consequence = "it is not asked again in this conversation";
                 self.add_failure(FeedSubject::Prefetch, consequence, &failure);
@@ -165,8 +165,7 @@ impl MemoryFeed {
             FeedWorker { queue, task: tokio::spawn(feed.run(events)) }
         });
         if worker.queue.try_send(event()).is_err() {
-            let text =
-                format!("the memory {} is too slow and misses some of what is said", memory.name());
+            let text = format!("the memory {} is too slow and misses some messages", memory.name());
             self.notices.add(FeedSubject::Slow, text);
         }
     }
@@ -200,7 +199,7 @@ impl FeedTask {
                 let name = feed.memory.name();
                 let reason = reason(&feed.redactor, &failure);
                 tracing::warn!(memory = name, id = %feed.id, %reason, "a memory failed");
-                let consequence = "some of what is said will not be remembered";
+                let consequence = "some messages will not be remembered";
                 let text = format!("the memory {name} failed ({reason}); {consequence}");
                 feed.notices.add(FeedSubject::Delivery, text);
             }

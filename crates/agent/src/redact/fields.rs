@@ -123,7 +123,7 @@ pub(super) enum ValueStyle {
 /// masked, so that no text makes the search start over again and again.
 const LONGEST_CODE: usize = 512;
 
-/// Words that are no secrets, whatever they are given to.
+/// Words that are not secrets, whatever they are given to.
 const WORDS: [&str; 40] = [
     "true",
     "false",

@@ -51,7 +51,7 @@ impl BaseUrl {
                 .about_a_secret());
         }
         if !is_host_and_port(authority) {
-            return Err(ValueRefusal::new("names no host, or a port that is none"));
+            return Err(ValueRefusal::new("has no host, or an invalid port"));
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }

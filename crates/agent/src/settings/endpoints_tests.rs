@@ -119,7 +119,7 @@ fn fallbacks_follow_in_order() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_what_to_do() {
+fn what_is_missing_is_reported_with_what_to_do() {
     let fails = |config, env: &[(&str, &str)], model| {
         let (_dir, settings) = settings(config, env);
         endpoints(&settings, model).unwrap_err()

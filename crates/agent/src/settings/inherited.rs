@@ -11,7 +11,7 @@ use crate::settings::keys;
 /// Returns the settings of the profile `default`, for a profile that does not
 /// say at all who is asked; nothing where its own settings count.
 pub fn inherited(settings: &Settings) -> Result<Option<Settings>, EndpointError> {
-    if settings.home().profile().is_default() || says_who_is_asked(settings)? {
+    if settings.home().profile().is_default() || chooses_model(settings)? {
         return Ok(None);
     }
     let home = settings.home().sibling(ProfileName::default_profile());
@@ -31,7 +31,7 @@ pub fn known_secrets(settings: &Settings) -> Vec<String> {
 
 /// Reports whether a profile says something about who is asked. A key in its
 /// `.env` does: it must not be mixed with the key of another profile.
-fn says_who_is_asked(settings: &Settings) -> Result<bool, EndpointError> {
+fn chooses_model(settings: &Settings) -> Result<bool, EndpointError> {
     let sources = [
         settings.get(&keys::MODEL_DEFAULT)?.source,
         settings.get(&keys::MODEL_PROVIDER)?.source,

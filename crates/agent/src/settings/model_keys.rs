@@ -1,7 +1,7 @@
 //! Which model answers, and who serves it.
 
 use vestal_config::{
-    ConfigError, EnvName, Group, Range, Secrecy, SecretText, Settings, Text, Variable,
+    ChangedBy, ConfigError, EnvName, Group, Range, Secrecy, SecretText, Settings, Text, Variable,
     VariableScope,
 };
 
@@ -18,6 +18,7 @@ vestal_config::keys! {
         limits: MODEL_NAME,
         env: ["VESTAL_MODEL"],
         aliases: ["model"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Who serves the model: a provider that is built in, or a name in `providers`. `auto` takes
@@ -57,14 +58,16 @@ vestal_config::keys! {
         default: TokensOrAuto::Auto,
         limits: CONTEXT_LENGTH,
         env: ["VESTAL_CONTEXT_LENGTH"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Tokens that one answer may have. `auto` leaves it to the provider, or to the largest it
-    /// takes where it wants to be told.
+    /// takes where it has to be sent.
     MODEL_MAX_OUTPUT_TOKENS: TokensOrAuto = "model.max_output_tokens" {
         default: TokensOrAuto::Auto,
         limits: Range { min: 1, max: 100_000_000 },
         env: ["VESTAL_MAX_OUTPUT_TOKENS"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// What tokens of a model cost, in US dollars per million, for the cost that is shown. It goes

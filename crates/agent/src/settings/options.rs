@@ -15,7 +15,7 @@ use crate::registry::Selection;
 use crate::settings::{ApprovalMode, PROXY_VARIABLES, Unattended, keys};
 use crate::turn::Guardrails;
 
-/// Tells apart "never" and a time so long that nobody will see its end.
+/// Distinguishes "never" and a time so long that nobody will see its end.
 const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// Returns how turns are run.

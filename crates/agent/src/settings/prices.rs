@@ -36,7 +36,7 @@ impl TokenPrice {
         scaled(text, 1_000_000)
             .filter(|millionths| *millionths <= MAX_MILLIONTHS)
             .map(Self::from_millionths)
-            .ok_or_else(|| ValueRefusal::new("is no price such as 3 or 0.25"))
+            .ok_or_else(|| ValueRefusal::new("is not a price such as 3 or 0.25"))
     }
 
     fn to_value(self) -> SettingValue {

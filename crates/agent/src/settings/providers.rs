@@ -18,7 +18,7 @@ pub(super) const CONTEXT_LENGTH: Range = Range { min: 1024, max: 100_000_000 };
 
 vestal_config::choices! {
     /// What a provider speaks.
-    ApiMode, "known way to speak to a provider", {
+    ApiMode, "known API of a provider", {
         /// What its name and its address speak for.
         Auto = "auto",
         /// Chat completions, as `OpenAI` began them.

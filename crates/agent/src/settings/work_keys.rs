@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use vestal_config::{
-    ByteSize, Count, CountOrNone, DAY, Fraction, Group, LineMode, Names, Patterns, Protection,
-    Range, Seconds, SecondsOrNever, Text, TextLimits,
+    ByteSize, ChangedBy, Count, CountOrNone, DAY, Fraction, Group, LineMode, Names, Patterns,
+    Protection, Range, Seconds, SecondsOrNever, Text, TextLimits,
 };
 
 vestal_config::choices! {
     /// Whether dangerous commands are asked about.
-    ApprovalMode, "known way to approve", {
+    ApprovalMode, "known approval mode", {
         /// A person is asked.
         Manual = "manual",
         /// Nobody is asked. What is never allowed stays refused.
@@ -19,7 +19,7 @@ vestal_config::choices! {
 
 vestal_config::choices! {
     /// What happens to a dangerous command when nobody can be asked.
-    Unattended, "known answer", {
+    Unattended, "known answer to unattended approvals", {
         /// It is not run.
         Deny = "deny",
         /// It is run.
@@ -35,6 +35,7 @@ vestal_config::keys! {
         default: Count::new(90),
         limits: Range { min: 1, max: 100_000 },
         env: ["VESTAL_MAX_TURNS"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Times that a request is made again when the provider is busy or not ready (such as 429 and
@@ -44,6 +45,7 @@ vestal_config::keys! {
         default: Count::new(8),
         limits: Range { min: 0, max: 100 },
         env: ["VESTAL_API_MAX_RETRIES"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Time without a byte from the provider after which a request has failed.
@@ -51,9 +53,10 @@ vestal_config::keys! {
         default: Seconds::new(120),
         limits: Range { min: 1, max: DAY },
         env: ["VESTAL_REQUEST_TIMEOUT"],
+        changed_by: ChangedBy::Clients,
     }
 
-    /// Text that the agent is told besides its own instructions.
+    /// Text for the agent besides its own instructions.
     AGENT_SYSTEM_PROMPT: Text = "agent.system_prompt" {
         default: Text::EMPTY,
         limits: TextLimits { max_bytes: 256 << 10, lines: LineMode::Many },
@@ -66,6 +69,7 @@ vestal_config::keys! {
         default: SecondsOrNever::After(Seconds::new(3600)),
         limits: Range { min: 1, max: 30 * DAY },
         env: ["VESTAL_CLARIFY_TIMEOUT"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Toolsets that the agent has. `all` stands for every one.
@@ -94,6 +98,7 @@ vestal_config::keys! {
         default: true,
         limits: (),
         env: ["VESTAL_COMPRESSION_ENABLED"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Share of the model's context, less what instructions and tools take, at which a conversation
@@ -102,6 +107,7 @@ vestal_config::keys! {
         default: Fraction::from_thousandths(500),
         limits: Range { min: 100, max: 950 },
         env: ["VESTAL_COMPRESSION_THRESHOLD"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Share of what was there that is left after summing up.
@@ -109,6 +115,7 @@ vestal_config::keys! {
         default: Fraction::from_thousandths(200),
         limits: Range { min: 50, max: 800 },
         env: ["VESTAL_COMPRESSION_TARGET_RATIO"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// First messages of a conversation that are kept as they are.
@@ -116,6 +123,7 @@ vestal_config::keys! {
         default: Count::new(3),
         limits: Range { min: 0, max: 1000 },
         env: ["VESTAL_COMPRESSION_PROTECT_FIRST_N"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Last messages of a conversation that are kept as they are.
@@ -123,6 +131,7 @@ vestal_config::keys! {
         default: Count::new(20),
         limits: Range { min: 1, max: 10_000 },
         env: ["VESTAL_COMPRESSION_PROTECT_LAST_N"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Requests to the model that one delegated task may make.
@@ -130,6 +139,7 @@ vestal_config::keys! {
         default: Count::new(50),
         limits: Range { min: 1, max: 100_000 },
         env: ["VESTAL_DELEGATION_MAX_ITERATIONS"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Delegated tasks that run at a time.
@@ -137,6 +147,7 @@ vestal_config::keys! {
         default: Count::new(3),
         limits: Range { min: 1, max: 100 },
         env: ["VESTAL_DELEGATION_MAX_CONCURRENT_CHILDREN"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// How deep delegated tasks may delegate: 1 when only the agent itself may, 0 when nobody may.
@@ -144,6 +155,7 @@ vestal_config::keys! {
         default: Count::new(1),
         limits: Range { min: 0, max: 10 },
         env: ["VESTAL_DELEGATION_MAX_SPAWN_DEPTH"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Characters of a delegated task's report that the agent is given.
@@ -151,6 +163,7 @@ vestal_config::keys! {
         default: Count::new(24_000),
         limits: Range { min: 200, max: 10_000_000 },
         env: ["VESTAL_DELEGATION_MAX_SUMMARY_CHARS"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Bytes of a tool's result that the model is given. Of longer output of a command it gets the beginning and the end, and reads the rest in the job's log.
@@ -158,6 +171,7 @@ vestal_config::keys! {
         default: ByteSize::new(50_000),
         limits: Range { min: 1000, max: 64 << 20 },
         env: ["VESTAL_TOOL_OUTPUT_MAX_BYTES"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Lines of a tool's result that the model is given.
@@ -165,6 +179,7 @@ vestal_config::keys! {
         default: Count::new(2000),
         limits: Range { min: 10, max: 1_000_000 },
         env: ["VESTAL_TOOL_OUTPUT_MAX_LINES"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Characters of a line of a file that the model is given.
@@ -172,6 +187,7 @@ vestal_config::keys! {
         default: Count::new(2000),
         limits: Range { min: 80, max: 1_000_000 },
         env: ["VESTAL_TOOL_OUTPUT_MAX_LINE_LENGTH"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// The same call with the same outcome so many times in a row: the model is told.
@@ -179,6 +195,7 @@ vestal_config::keys! {
         default: CountOrNone::new(3),
         limits: Range { min: 2, max: 1000 },
         env: ["VESTAL_TOOL_LOOP_WARN_AFTER"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// The same call with the same outcome so many times in a row: the turn ends.
@@ -186,6 +203,7 @@ vestal_config::keys! {
         default: CountOrNone::new(8),
         limits: Range { min: 2, max: 1000 },
         env: ["VESTAL_TOOL_LOOP_STOP_AFTER"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Time that a script of the agent may take.
@@ -193,6 +211,7 @@ vestal_config::keys! {
         default: Seconds::new(300),
         limits: Range { min: 1, max: 7 * DAY },
         env: ["VESTAL_CODE_EXECUTION_TIMEOUT"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Tool calls that one script of the agent may make.
@@ -200,6 +219,7 @@ vestal_config::keys! {
         default: Count::new(50),
         limits: Range { min: 0, max: 100_000 },
         env: ["VESTAL_CODE_EXECUTION_MAX_TOOL_CALLS"],
+        changed_by: ChangedBy::Clients,
     }
 
     /// Whether a dangerous command is asked about. What is never allowed and what

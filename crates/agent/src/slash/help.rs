@@ -117,7 +117,7 @@ pub struct SlashCandidate {
 }
 
 /// Returns what could be typed at `cursor`, a place between characters; nothing
-/// where the text is no command.
+/// where the text is not a command.
 pub fn complete(text: &str, cursor: usize) -> Option<Completing> {
     let before = text.get(..cursor)?;
     let after_slash = before.strip_prefix('/')?;

@@ -5,7 +5,7 @@ fn read(text: &str) -> Option<Result<Invocation, SlashError>> {
     parse_unless(text, |path| path == "/tmp")
 }
 
-fn told(text: &str) -> Invocation {
+fn reported(text: &str) -> Invocation {
     match read(text) {
         Some(Ok(invocation)) => invocation,
         other => panic!("{text}: {other:?}"),
@@ -27,10 +27,10 @@ fn only_what_begins_with_a_command_is_one() {
     ] {
         assert_eq!(read(text), None, "{text}");
     }
-    assert_eq!(told(" /kanban \n").words, [""; 0]);
-    assert_eq!(told("/kanban list").command.name, "kanban");
-    assert_eq!(told("/Q").command.name, "quit");
-    assert_eq!(told("/EXIT").command.name, "quit");
+    assert_eq!(reported(" /kanban \n").words, [""; 0]);
+    assert_eq!(reported("/kanban list").command.name, "kanban");
+    assert_eq!(reported("/Q").command.name, "quit");
+    assert_eq!(reported("/EXIT").command.name, "quit");
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn a_command_of_the_name_of_a_path_is_the_command() {
 #[test]
 fn words_are_divided_as_in_a_shell() {
     assert_eq!(
-        told(r#"/kanban create 'Write it'  --body "a \"b\" \n" c\ d '' e"f"g"#).words,
+        reported(r#"/kanban create 'Write it'  --body "a \"b\" \n" c\ d '' e"f"g"#).words,
         ["create", "Write it", "--body", r#"a "b" \n"#, "c d", "", "efg"]
     );
     assert_eq!(
-        told("/kanban comment t_1 it\\'s $HOME `x`").words,
+        reported("/kanban comment t_1 it\\'s $HOME `x`").words,
         ["comment", "t_1", "it's", "$HOME", "`x`"]
     );
     let unclosed = read("/kanban comment it's").unwrap().unwrap_err();
@@ -56,7 +56,7 @@ fn words_are_divided_as_in_a_shell() {
 
 #[test]
 fn what_a_person_calls_something_is_taken_as_it_is() {
-    assert_eq!(told("/title  it's  \"fine\" ").rest, "it's  \"fine\"");
+    assert_eq!(reported("/title  it's  \"fine\" ").rest, "it's  \"fine\"");
 }
 
 #[test]

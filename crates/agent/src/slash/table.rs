@@ -57,7 +57,7 @@ The conversation so far is kept: /resume goes back to it.",
         words: &[value(ArgumentKind::Conversation, "")],
         details: "\
 NAME is an id, a beginning or the last part of one, or a title. Without one the latest are listed to choose from.
-It goes on in its own sandbox and with its own model.",
+It continues in its own sandbox and with its own model.",
         ..PLAIN
     },
     SlashCommand {
@@ -211,9 +211,9 @@ never allowed stays refused.",
             word_of("restore", ArgumentKind::Snapshot, "go back to a copy"),
             word_of("fork", ArgumentKind::Task, "make a new sandbox that is a copy"),
             word_of("switch", ArgumentKind::Task, "go on in another task's sandbox"),
-            word("rebuild", "make it anew with today's settings"),
+            word("rebuild", "rebuild it with the current settings"),
             word("stop", "end its processes, keep its files"),
-            word("reset", "make it anew, all that is in it gone"),
+            word("reset", "rebuild it and delete everything in it"),
         ],
         details: "\
 The verbs are those of the command line, for this sandbox: more about each with `vestal snapshot --help` and so on. What \

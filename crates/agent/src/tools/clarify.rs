@@ -68,7 +68,7 @@ impl Tool for Clarify {
         };
         if !context.human.is_present() {
             return ToolOutput::error(
-                "nobody is there to answer; decide yourself, and say in your answer what you assumed",
+                "no user is available to answer; decide yourself, and say in your answer what you assumed",
             );
         }
         let limit = context.limits.clarify_timeout;
@@ -116,10 +116,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there_is_said_at_once() {
+    async fn without_a_person_the_call_fails_at_once() {
         let stage = AgentFixture::new();
         let output = stage.output(&Clarify, json!({"question": "Which?"})).await;
-        assert!(output.is_error && output.content.contains("nobody is there"));
+        assert!(output.is_error && output.content.contains("no user is available"));
         let stage = AgentFixture::new().with_human(Scripted::answering([None]));
         let output = stage.output(&Clarify, json!({"question": "Which?"})).await;
         assert!(output.is_error && output.content.contains("gave no answer"));

@@ -60,6 +60,8 @@ struct ScriptResult {
     stdout_bytes_captured: u64,
     stdout_bytes_total: u64,
     stdout_bytes_omitted: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
 }
 
 impl ScriptResult {
@@ -103,6 +105,12 @@ impl ScriptResult {
             stdout_bytes_captured: stdout.total - stdout.omitted,
             stdout_bytes_total: stdout.total,
             stdout_bytes_omitted: stdout.omitted,
+            hint: (stdout.omitted > 0).then(|| {
+                format!(
+                    "{} bytes in the middle of the output are left out and kept nowhere: have the script write what is long to a file, and print what matters of it.",
+                    stdout.omitted
+                )
+            }),
         }
     }
 
@@ -159,7 +167,9 @@ impl Tool for ExecuteCode {
         let ran = Box::pin(run::run(context, &sandbox, &code)).await;
         // What a person approved is not what happened if it was interrupted.
         let approval = match ran.end {
-            ScriptEnd::Interrupted => approval.map(|said| format!("{said}; then interrupted")),
+            ScriptEnd::Interrupted => {
+                approval.map(|approval| format!("{approval}; then interrupted"))
+            }
             _ => approval,
         };
         ScriptResult::new(context, ran, began.elapsed(), approval).into_output()

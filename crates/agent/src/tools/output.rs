@@ -139,7 +139,7 @@ impl HeadTail {
 const LONGEST_STRING: usize = 4096;
 
 /// Turns what a command prints into text without escape sequences and control
-/// characters. Bytes that are no UTF-8 become U+FFFD. Pieces may be cut anywhere.
+/// characters. Bytes that are not UTF-8 become U+FFFD. Pieces may be cut anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct PlainText {
     /// The beginning of a character whose rest has not come.
@@ -277,7 +277,7 @@ const SHARE: usize = 8 << 10;
 /// Bytes of what was passed over that are shown after all when there is time.
 const REST: usize = 2 << 10;
 
-/// Tells what comes as it comes, secrets masked, and no faster than anybody
+/// Reports what comes as it comes, secrets masked, and no faster than anybody
 /// can watch. What is passed over costs next to nothing: secrets are looked
 /// for only in what is shown.
 pub(crate) struct LiveOutput<'a> {
@@ -300,7 +300,7 @@ impl<'a> LiveOutput<'a> {
         }
     }
 
-    /// Tells what comes next, or keeps the end of it for when there is time.
+    /// Reports what comes next, or keeps the end of it for when there is time.
     pub(crate) fn push(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -330,7 +330,7 @@ impl<'a> LiveOutput<'a> {
         self.passed_over.get_or_insert_with(|| HeadTail::new(REST)).push(later);
     }
 
-    /// Tells what is left.
+    /// Reports what is left.
     pub(crate) fn finish(mut self) {
         self.catch_up();
         self.flush();
@@ -341,7 +341,7 @@ impl<'a> LiveOutput<'a> {
         self.emit(text);
     }
 
-    /// Tells what was held back because it might have been the beginning of a
+    /// Reports what was held back because it might have been the beginning of a
     /// secret.
     fn flush(&mut self) {
         let stream = std::mem::replace(&mut self.redacting, self.context.redactor.stream());

@@ -13,7 +13,7 @@ use serde_json::Value;
 use vestal_model::ToolSpec;
 
 use super::arguments::{BadArgument, NonEmptyString, blank_as_absent, parse, tool_spec};
-use super::files::demand_unmasked;
+use super::files::require_unmasked;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use find::Occurrences;
 use hunks::{FileAction, FilePatch};
@@ -77,14 +77,14 @@ impl PatchCall {
         let path = path.ok_or_else(|| BadArgument::missing("path"))?.into_inner();
         let old = old_string.ok_or_else(|| BadArgument::missing("old_string"))?;
         let new = new_string.ok_or_else(|| BadArgument::missing("new_string"))?;
-        demand_unmasked("old_string", &old).map_err(BadArgument::new)?;
-        demand_unmasked("new_string", &new).map_err(BadArgument::new)?;
+        require_unmasked("old_string", &old).map_err(BadArgument::new)?;
+        require_unmasked("new_string", &new).map_err(BadArgument::new)?;
         let occurrences = if replace_all { Occurrences::All } else { Occurrences::One };
         Ok(Self::Replace(Replacement { path, old, new, occurrences }))
     }
 
     fn patch(patch: &str) -> Result<Self, BadArgument> {
-        demand_unmasked("patch", patch).map_err(BadArgument::new)?;
+        require_unmasked("patch", patch).map_err(BadArgument::new)?;
         let files = hunks::parse(patch).map_err(|error| BadArgument::new(error.to_string()))?;
         if let Some(path) = paths(&files).find(|path| path.split('/').any(|name| name == "..")) {
             return Err(BadArgument::new(format!(

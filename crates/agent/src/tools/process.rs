@@ -110,7 +110,7 @@ impl ProcessCall<'_> {
         let named = self.arguments.session_id.read("session_id")?;
         let named = named.filter(|name| !name.trim().is_empty());
         let named = named.ok_or_else(|| BadArgument::missing("session_id"))?;
-        // What cannot be an id is no job's.
+        // What cannot be an id is not a job's.
         let Ok(id) = named.trim().parse::<JobId>() else { return Ok(not_found(&named)) };
         let done = match action {
             ProcessAction::List => self.list().await,

@@ -22,7 +22,7 @@ async fn act(stage: &AgentFixture, action: &str, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn jobs_are_listed_whoever_started_them() {
+async fn jobs_of_every_process_are_listed() {
     let stage = AgentFixture::new();
     let own = start(&stage, "echo hello; sleep 1000").await;
     // Another process, by another engine on the same home, without a session.
@@ -84,7 +84,7 @@ async fn poll_until(stage: &AgentFixture, id: &str, preview: &str) -> Value {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(crate::testing::PATIENCE, waiting).await.unwrap()
+    tokio::time::timeout(crate::testing::TEST_TIMEOUT, waiting).await.unwrap()
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn a_killed_job_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_not_to_be() {
+async fn an_unknown_job_is_reported_as_unknown() {
     let stage = AgentFixture::new();
     for action in ["poll", "log", "wait", "kill", "close"] {
         for id in [json!("j-00000000000000000000"), json!(7), json!("Ünsinn/../x")] {
@@ -269,7 +269,7 @@ async fn given_up_after<T>(waits: usize, work: impl Future<Output = T>) -> Optio
 }
 
 #[tokio::test]
-async fn news_whose_taking_is_interrupted_at_any_point_is_told_by_the_next() {
+async fn news_whose_taking_is_interrupted_at_any_point_is_reported_by_the_next() {
     let stage = AgentFixture::new();
     for command in ["echo one", "echo two"] {
         let arguments = json!({"command": command, "background": true, "notify_on_complete": true});

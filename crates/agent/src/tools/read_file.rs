@@ -221,7 +221,7 @@ fn unchanged(target: &ResolvedPath) -> Value {
 }
 
 /// Returns the lines with their numbers; the error is a result too, for files
-/// that are no text.
+/// that are not text.
 fn shown_text(
     context: &ToolContext,
     target: &ResolvedPath,

@@ -278,7 +278,7 @@ fn check_expression(pattern: &str) -> Result<(), BadArgument> {
     Ok(())
 }
 
-/// Reports whether an expression has `\n` in it that is no escaped backslash
+/// Reports whether an expression has `\n` in it that is not an escaped backslash
 /// before an n.
 fn has_escaped_newline(pattern: &str) -> bool {
     let mut rest = pattern.chars();

@@ -33,7 +33,7 @@ pub(crate) async fn fit(context: &ToolContext, output: ToolOutput, budget: usize
         return output;
     }
     let ToolOutput { content, is_error, images, .. } = output;
-    let spilled = match Field::longest(&content) {
+    let spilled = match LongestField::longest(&content) {
         // Of a result with one long text only that text is put away: the file
         // is then readable as what it is, and the rest stays in place.
         Some(field) if content.len() - field.weight() <= budget / 2 => {
@@ -46,13 +46,13 @@ pub(crate) async fn fit(context: &ToolContext, output: ToolOutput, budget: usize
 }
 
 /// The longest text of a JSON object.
-struct Field {
+struct LongestField {
     object: serde_json::Map<String, Value>,
     name: String,
     text: String,
 }
 
-impl Field {
+impl LongestField {
     fn longest(content: &str) -> Option<Self> {
         let Ok(Value::Object(object)) = serde_json::from_str(content) else { return None };
         let texts = object.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));

@@ -12,8 +12,8 @@ use vestal_sandbox::files::{FileContent, FileError, Files, Parents, WriteOptions
 
 use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use super::files::{
-    BOM, FileText, Newline, ResolvedPath, check_write, demand_unmasked, has_code, message_of,
-    numbered_lines, resolve, unified_diff, with_lf,
+    BOM, FileText, Newline, ResolvedPath, check_write, has_code, message_of, numbered_lines,
+    require_unmasked, resolve, unified_diff, with_lf,
 };
 use super::lint::lint;
 use super::read_file::UNCHANGED;
@@ -55,7 +55,7 @@ impl WriteFileRequest {
             content @ (Value::Object(_) | Value::Array(_)) => format!("{content:#}\n"),
             other => other.to_string(),
         };
-        demand_unmasked("content", &content).map_err(BadArgument::new)?;
+        require_unmasked("content", &content).map_err(BadArgument::new)?;
         Ok(Self { path, content })
     }
 }
@@ -103,9 +103,9 @@ async fn write(
     let approval = check_write(context, &target).await?;
     let before = existing(files, &asked.path).await.map_err(failed)?;
     let text = before.as_ref().map(|before| FileText::new(before.bytes.clone()));
-    demand_original(text.as_ref().map(FileText::view), &asked.content)
+    require_original(text.as_ref().map(FileText::view), &asked.content)
         .map_err(ToolOutput::error)?;
-    let bytes = in_the_manner_of(text.as_ref(), &asked.content);
+    let bytes = with_original_style(text.as_ref(), &asked.content);
     let options = WriteOptions { parents: Parents::Make, ..WriteOptions::default() };
     let written = files.write(&asked.path, &bytes, options).await.map_err(failed)?;
     let is_stale = before.as_ref().is_some_and(|before| {
@@ -182,7 +182,7 @@ async fn existing(files: &Files, path: &str) -> Result<Option<FileContent>, File
 }
 
 /// Returns content with the ends of lines and the mark that the file had.
-fn in_the_manner_of<'a>(before: Option<&FileText>, content: &'a str) -> Cow<'a, [u8]> {
+fn with_original_style<'a>(before: Option<&FileText>, content: &'a str) -> Cow<'a, [u8]> {
     let Some(before) = before else {
         return Cow::Borrowed(content.as_bytes());
     };
@@ -201,7 +201,7 @@ const LINES: usize = 2;
 
 /// Refuses content that is not a file's but a tool's words about it. A file
 /// that has such lines already may have them again.
-fn demand_original(before: Option<&str>, content: &str) -> Result<(), String> {
+fn require_original(before: Option<&str>, content: &str) -> Result<(), String> {
     if content.trim() == UNCHANGED {
         return Err("`content` is a remark of read_file, not the content of a file".to_owned());
     }

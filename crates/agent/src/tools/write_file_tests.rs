@@ -92,8 +92,8 @@ mod write_file {
             ["~/.ssh/config", ".ssh/config", "x/../.ssh/config", "innocent/config", "harmless"]
         {
             let output = stage.output(&WriteFile, json!({ "path": path, "content": "x" })).await;
-            let told: Value = serde_json::from_str(&output.content).unwrap();
-            assert!(output.is_error && told["status"].is_string(), "{path}: {told}");
+            let reported: Value = serde_json::from_str(&output.content).unwrap();
+            assert!(output.is_error && reported["status"].is_string(), "{path}: {reported}");
             assert!(!stage.start_dir().join(".ssh/config").exists(), "{path}");
         }
         let wrote = stage.call(&WriteFile, json!({ "path": "plain", "content": "x" })).await;
@@ -136,7 +136,7 @@ mod write_file {
     }
 
     #[tokio::test]
-    async fn changes_of_others_that_are_overwritten_are_told_of() {
+    async fn changes_of_others_that_are_overwritten_are_reported() {
         let stage = AgentFixture::new();
         put(&stage, "f", b"a\n");
         stage.call(&ReadFile, json!({ "path": "f" })).await;
@@ -165,8 +165,8 @@ mod write_file {
         assert_eq!(footprint, Footprint::Writes(vec!["a".to_owned()]));
     }
 
-    /// Returns what those who watch were told of changed files.
-    fn told(stage: &AgentFixture) -> Vec<(String, String)> {
+    /// Returns what watchers received about changed files.
+    fn reported(stage: &AgentFixture) -> Vec<(String, String)> {
         let change = |event| match event {
             crate::TurnEvent::FileChanged { path, diff, .. } => Some((path, diff)),
             _ => None,
@@ -184,20 +184,23 @@ mod write_file {
         stage.call(&WriteFile, first).await;
         let second = json!({ "path": "f", "content": format!("KEY={secret}\nc\n") });
         stage.call(&WriteFile, second).await;
-        let told = told(&stage);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told.iter().all(|(of, diff)| *of == path && !diff.contains(secret)), "{told:?}");
-        assert!(told[0].1.starts_with("--- /dev/null\n"), "{told:?}");
-        assert!(told[1].1.ends_with("-b\n+c\n"), "{told:?}");
+        let reported = reported(&stage);
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(
+            reported.iter().all(|(of, diff)| *of == path && !diff.contains(secret)),
+            "{reported:?}"
+        );
+        assert!(reported[0].1.starts_with("--- /dev/null\n"), "{reported:?}");
+        assert!(reported[1].1.ends_with("-b\n+c\n"), "{reported:?}");
     }
 
     #[tokio::test]
-    async fn what_is_told_of_a_change_is_bounded() {
+    async fn the_report_of_a_change_is_bounded() {
         let stage = AgentFixture::new();
         stage.context.emit_file_change("f", &"+é\n".repeat(100_000));
-        let told = told(&stage);
-        assert!(told[0].1.len() <= 64 << 10, "{}", told[0].1.len());
-        assert!(told[0].1.ends_with("+é\n"));
+        let reported = reported(&stage);
+        assert!(reported[0].1.len() <= 64 << 10, "{}", reported[0].1.len());
+        assert!(reported[0].1.ends_with("+é\n"));
     }
 
     #[tokio::test]
@@ -205,7 +208,7 @@ mod write_file {
         let stage = AgentFixture::new();
         put(&stage, "f", b"a\n");
         stage.call(&WriteFile, json!({ "path": "f", "content": "a\n" })).await;
-        assert_eq!(told(&stage), Vec::new());
+        assert_eq!(reported(&stage), Vec::new());
     }
 }
 
@@ -214,16 +217,16 @@ mod echo {
 
     #[test]
     fn what_reading_shows_is_not_taken_for_content() {
-        assert!(demand_original(None, "1|a\n2|b\n3|\n").is_err());
-        assert!(demand_original(Some("a\nb\n"), "1|a\n2|b\n").is_err());
-        assert!(demand_original(None, UNCHANGED).is_err());
+        assert!(require_original(None, "1|a\n2|b\n3|\n").is_err());
+        assert!(require_original(Some("a\nb\n"), "1|a\n2|b\n").is_err());
+        assert!(require_original(None, UNCHANGED).is_err());
     }
 
     #[test]
     fn files_that_have_such_lines_or_only_look_like_it_are_written() {
-        assert_eq!(demand_original(Some("1|ann\n2|bob\n"), "1|ann\n2|bob\n3|cid\n"), Ok(()));
+        assert_eq!(require_original(Some("1|ann\n2|bob\n"), "1|ann\n2|bob\n3|cid\n"), Ok(()));
         for content in ["", "1|a", "1|a\nb\n", "a|b\nc|d\n"] {
-            assert_eq!(demand_original(None, content), Ok(()), "{content:?}");
+            assert_eq!(require_original(None, content), Ok(()), "{content:?}");
         }
     }
 }

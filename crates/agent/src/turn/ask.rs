@@ -14,7 +14,7 @@ use vestal_model::{
 
 use super::outcome::TurnError;
 use super::run::Turn;
-use crate::compress::{SummaryRoom, from_what_is_known};
+use crate::compress::{SummaryRoom, summary_without_model};
 use crate::conversation::Summarised;
 use crate::event::{EventSink, TurnEvent};
 use crate::redact::Redactor;
@@ -75,7 +75,7 @@ impl Turn<'_> {
             max_output_tokens: conversation.agent.parts.options.max_output_tokens,
         };
         let text_so_far = PartialText::default();
-        let mut watch = |progress| tell(self.events, &text_so_far, progress);
+        let mut watch = |progress| emit_progress(self.events, &text_so_far, progress);
         let parts = &conversation.agent.parts;
         // A child is never resumed, so its unfinished answer is not stored.
         let last = conversation.seqs.last().copied().filter(|_| conversation.depth == 0);
@@ -122,7 +122,7 @@ impl Turn<'_> {
 }
 
 /// Emits an event, and keeps the text in case the answer is cut off.
-fn tell(events: &EventSink, text_so_far: &PartialText, progress: AnswerProgress) {
+fn emit_progress(events: &EventSink, text_so_far: &PartialText, progress: AnswerProgress) {
     events.emit(match progress {
         AnswerProgress::Text(text) => {
             text_so_far.push(&text);
@@ -175,13 +175,13 @@ impl Turn<'_> {
             }
             // The turn ends here, and the next one may ask for a summary again.
             Summarised::Interrupted => return Ok(()),
-            Summarised::Empty => from_what_is_known(&gone, &room),
+            Summarised::Empty => summary_without_model(&gone, &room),
             Summarised::Failed(error) => {
                 let text = format!(
                     "the model gave no summary, so the messages of the user and the last calls were kept instead: {error}"
                 );
                 self.events.emit(TurnEvent::Warning { text });
-                from_what_is_known(&gone, &room)
+                summary_without_model(&gone, &room)
             }
         };
         self.conversation.replace_by_summary(&gone, &summary, self.events).await?;

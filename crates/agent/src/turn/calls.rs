@@ -110,7 +110,7 @@ impl PreparedCall {
     }
 }
 
-/// Looks a tool up and reads its arguments. The model is told what is wrong, so that it
+/// Looks a tool up and reads its arguments. The model gets the error, so that it
 /// can correct the call.
 fn prepare(tools: &Registry, call: &ToolCall) -> PreparedCall {
     let Some(tool) = tools.get(&call.name) else {
@@ -290,19 +290,26 @@ fn beginning(text: &str) -> &str {
 }
 
 /// Arguments that say most about a call, the most telling first.
-const TELLING: &[&str] = &["command", "path", "pattern", "goal", "question", "action", "code"];
+const MAIN_ARGUMENTS: &[&str] =
+    &["command", "path", "pattern", "goal", "question", "action", "code"];
 
 /// Characters of it.
 const SUMMARY_CHARS: usize = 120;
+
+/// Says what a call is about that was stored, as it was said when it was made.
+pub fn call_summary(call: &ToolCall) -> String {
+    let arguments = serde_json::from_str::<Value>(&call.arguments);
+    arguments.map(|arguments| summary(&arguments)).unwrap_or_default()
+}
 
 /// Says what a call is about.
 pub(super) fn summary(arguments: &Value) -> String {
     let Some(arguments) = arguments.as_object() else {
         return String::new();
     };
-    let telling = TELLING.iter().find_map(|name| arguments.get(*name)?.as_str());
+    let main_argument = MAIN_ARGUMENTS.iter().find_map(|name| arguments.get(*name)?.as_str());
     let first = || arguments.values().find_map(Value::as_str);
-    let words = telling.or_else(first).unwrap_or_default();
+    let words = main_argument.or_else(first).unwrap_or_default();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(SUMMARY_CHARS) {
         Some((end, _)) => format!("{}…", &words[..end]),

@@ -37,7 +37,7 @@ impl Control {
         }
     }
 
-    /// Interrupts the turn that runs, or the next one as soon as it has begun, once `token` is
+    /// Interrupts the turn that runs, or the next one as soon as it has started, once `token` is
     /// cancelled. It is awaited beside the turn, and dropped with it.
     #[boxed]
     pub async fn interrupt_when(&self, token: &CancellationToken) {
@@ -88,7 +88,7 @@ impl Drop for RunningTurn {
 /// When a model that repeats itself is warned, and when it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guardrails {
-    /// Times after which it is told.
+    /// Times after which it is reported.
     pub warn_after: u32,
     /// Times after which the turn ends; none: never.
     pub stop_after: Option<u32>,

@@ -6,6 +6,7 @@ mod control;
 mod outcome;
 mod run;
 
+pub use calls::call_summary;
 pub use control::{Control, Guardrails};
 pub use outcome::{CostSum, TurnError, TurnOutcome, TurnResult};
 

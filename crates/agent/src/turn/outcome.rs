@@ -16,7 +16,7 @@ pub enum TurnOutcome {
     BudgetExhausted,
     /// The turn was interrupted.
     Interrupted,
-    /// The provider refused to go on with this conversation.
+    /// The provider refused to continue with this conversation.
     Refused,
     /// The model repeated itself and was stopped.
     Looping {
@@ -88,7 +88,7 @@ pub struct TurnResult {
     pub conversation: ConversationId,
     /// How it ended.
     pub outcome: TurnOutcome,
-    /// What the model said last; of an interrupted or failed turn, as far as it came.
+    /// The last answer of the model; of an interrupted or failed turn, as far as it came.
     pub text: String,
     /// What it thought before that, as far as it may be shown.
     pub reasoning: String,

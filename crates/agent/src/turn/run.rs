@@ -29,7 +29,7 @@ const GO_ON: &str = "[The answer was cut off at the output limit. Go on exactly 
 
 const SAY_SOMETHING: &str = "[The last answer was empty. Answer with text, or call a tool.]";
 
-const SUM_UP: &str = "[The limit of model calls for this turn is reached: no more tools can be called. Sum up what was done, what came of it and what is left.]";
+const SUM_UP: &str = "[The limit of model calls for this turn is reached: no more tools can be called. Sum up what was done, its results and what is left.]";
 
 /// What a turn begins with.
 #[derive(Debug)]
@@ -282,6 +282,12 @@ impl<'a> Turn<'a> {
         if let Err(error) = self.conversation.keep_notes().await {
             self.events
                 .emit(TurnEvent::Warning { text: format!("the notes could not be kept: {error}") });
+        }
+        if let Some(sandbox) = self.conversation.sandbox.attached() {
+            sandbox.bring_back().await;
+            for text in sandbox.take_sync_notes() {
+                self.events.emit(TurnEvent::Warning { text });
+            }
         }
         // A child works in its parent's sandbox: its turn is not the end of the parent's.
         if self.conversation.depth == 0

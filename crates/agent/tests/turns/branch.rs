@@ -6,7 +6,7 @@ use vestal_conversations::{Error, ParentKind};
 use vestal_sandbox::Isolation;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
-use crate::stage::{Stage, new, said};
+use crate::fixture::{TurnFixture, new, user_prompt};
 
 fn shell() -> Script {
     Script::new()
@@ -31,22 +31,22 @@ fn output(text: &str) -> String {
 
 #[tokio::test]
 async fn a_branch_goes_on_from_here_and_the_other_stays_as_it_was() {
-    let stage = Stage::new(shell());
-    let agent = stage.agent().await;
-    let mut conversation = agent.open(stage.opening(new())).await.unwrap();
-    conversation.run(said("one"), &stage.ears()).await;
+    let fixture = TurnFixture::new(shell());
+    let agent = fixture.agent().await;
+    let mut conversation = agent.open(fixture.opening(new())).await.unwrap();
+    conversation.run(user_prompt("one"), &fixture.ears()).await;
     conversation.switch_tool("terminal", Switch::Off).await.unwrap();
     let branch = conversation.branch(Some("another way")).await.unwrap();
     let id = conversation.id().clone();
     conversation.close(EndReason::NewConversation).await.unwrap();
 
-    let mut other = stage.resume(&branch).await;
+    let mut other = fixture.resume(&branch).await;
     assert_eq!(other.title().await.unwrap().as_deref(), Some("another way"));
     assert!(other.tools().iter().any(|tool| tool.name == "terminal" && !tool.is_on));
-    other.run(said("two"), &stage.ears()).await;
+    other.run(user_prompt("two"), &fixture.ears()).await;
     assert_eq!(other.messages().len(), 4);
 
-    let first = stage.resume(&id).await;
+    let first = fixture.resume(&id).await;
     assert_eq!(first.messages().len(), 2);
     let parent = agent.store().get(&branch).await.unwrap().parent.unwrap();
     assert_eq!((parent.kind, parent.id), (ParentKind::Branch, Some(id)));
@@ -55,34 +55,34 @@ async fn a_branch_goes_on_from_here_and_the_other_stays_as_it_was() {
 #[tokio::test]
 async fn a_branch_works_in_the_same_sandbox_and_directory_with_a_shell_of_its_own() {
     for isolation in [Isolation::Shared, Isolation::Conversation] {
-        let stage = Stage::new(shell());
-        let agent = stage.agent().await;
-        let opening = vestal_agent::ConversationOptions { isolation, ..stage.opening(new()) };
+        let fixture = TurnFixture::new(shell());
+        let agent = fixture.agent().await;
+        let opening = vestal_agent::ConversationOptions { isolation, ..fixture.opening(new()) };
         let mut conversation = agent.open(opening).await.unwrap();
         let made = "$ mkdir -p deep; cd deep; word=lit; echo x > file";
-        conversation.run(said(made), &stage.ears()).await;
+        conversation.run(user_prompt(made), &fixture.ears()).await;
         let task = conversation.sandbox().task().clone();
         let branch = conversation.branch(None).await.unwrap();
         conversation.close(EndReason::NewConversation).await.unwrap();
 
         let start = Start::Resume(branch);
-        let opening = vestal_agent::ConversationOptions { isolation, ..stage.opening(start) };
-        let mut other = stage.agent().await.open(opening).await.unwrap();
+        let opening = vestal_agent::ConversationOptions { isolation, ..fixture.opening(start) };
+        let mut other = fixture.agent().await.open(opening).await.unwrap();
         assert_eq!(*other.sandbox().task(), task);
-        let said = said("$ echo $(basename $PWD) [$word]; cat file");
-        let result = other.run(said, &stage.ears()).await;
+        let dialogue = user_prompt("$ echo $(basename $PWD) [$word]; cat file");
+        let result = other.run(dialogue, &fixture.ears()).await;
         assert_eq!(output(&result.text), "deep []\nx");
     }
 }
 
 #[tokio::test]
 async fn a_title_that_another_has_is_refused_and_no_branch_is_left() {
-    let stage = Stage::new(shell());
-    let agent = stage.agent().await;
-    let mut other = agent.open(stage.opening(new())).await.unwrap();
+    let fixture = TurnFixture::new(shell());
+    let agent = fixture.agent().await;
+    let mut other = agent.open(fixture.opening(new())).await.unwrap();
     assert_eq!(other.set_title("  mine  ").await.unwrap(), "mine");
-    let mut conversation = agent.open(stage.opening(new())).await.unwrap();
-    conversation.run(said("one"), &stage.ears()).await;
+    let mut conversation = agent.open(fixture.opening(new())).await.unwrap();
+    conversation.run(user_prompt("one"), &fixture.ears()).await;
     let refused = conversation.branch(Some("mine")).await.unwrap_err();
     assert!(matches!(refused, Error::TitleTaken { .. }), "{refused:?}");
     assert_eq!(

@@ -6,7 +6,7 @@ use vestal_conversations::MessageStanding;
 use vestal_model::{Freshness, ModelOptions, Models, ProviderApi};
 use vestal_scripted_model::{Model, ReplyRule, Script, ScriptedReply};
 
-use crate::stage::Stage;
+use crate::fixture::TurnFixture;
 
 /// A model that reads a long file five times, and can be told to summarise.
 fn reader(overflow: Option<ScriptedReply>) -> Script {
@@ -38,21 +38,22 @@ fn reader(overflow: Option<ScriptedReply>) -> Script {
 #[tokio::test]
 async fn a_conversation_above_its_share_of_the_context_is_summarised_and_goes_on() {
     for api in [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages] {
-        let stage = Stage::speaking(api, reader(None)).with("compression.protect_last_n=1");
-        let agent = stage.agent().await;
-        let mut opening = stage.opening(crate::stage::new());
+        let fixture = TurnFixture::speaking(api, reader(None)).with("compression.protect_last_n=1");
+        let agent = fixture.agent().await;
+        let mut opening = fixture.opening(crate::fixture::new());
         opening.chain[0].context_length = Some(24_000);
         let mut conversation = agent.open(opening).await.unwrap();
-        let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
+        let result =
+            conversation.run(crate::fixture::user_prompt("read it all"), &fixture.ears()).await;
         assert!(matches!(result.outcome, TurnOutcome::Completed), "{:?}", result.outcome);
         assert_eq!(result.text, "all read");
-        assert!(stage.events().iter().any(|event| matches!(event, TurnEvent::Compressed { .. })));
+        assert!(fixture.events().iter().any(|event| matches!(event, TurnEvent::Compressed { .. })));
         let history = agent.store().history(conversation.id()).await.unwrap();
         assert!(history.iter().any(|stored| stored.standing == MessageStanding::Compacted));
         let seen = agent.store().messages(conversation.id()).await.unwrap();
         assert!(seen[0].message.text().contains("USER: read it all"), "{:?}", seen[0]);
         assert!(seen[0].message.text().contains("Goal: read."));
-        // What the next process sees is what this one goes on with.
+        // What the next process sees is what this one continues with.
         let live: Vec<String> =
             conversation.messages().iter().map(vestal_model::Message::text).collect();
         let stored: Vec<String> = seen.iter().map(|stored| stored.message.text()).collect();
@@ -64,8 +65,8 @@ async fn a_conversation_above_its_share_of_the_context_is_summarised_and_goes_on
 async fn a_limit_that_the_provider_names_is_learned_and_kept_to() {
     let overflow =
         ScriptedReply::error(400, "This model's maximum context length is 20000 tokens.");
-    let stage = Stage::new(reader(Some(overflow))).with("compression.protect_last_n=1");
-    let result = stage.turn("read it all").await;
+    let fixture = TurnFixture::new(reader(Some(overflow))).with("compression.protect_last_n=1");
+    let result = fixture.turn("read it all").await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
     assert_eq!(result.text, "all read");
 }
@@ -73,23 +74,25 @@ async fn a_limit_that_the_provider_names_is_learned_and_kept_to() {
 #[tokio::test]
 async fn a_context_length_that_the_provider_lists_is_kept_to() {
     let listed = Model::new("m").context_length(24_000);
-    let stage = Stage::new(reader(None).models([listed])).with("compression.protect_last_n=1");
+    let fixture =
+        TurnFixture::new(reader(None).models([listed])).with("compression.protect_last_n=1");
     // As `vestal model list` leaves it.
-    let lists = vestal_agent::settings::model_lists(&stage.settings());
+    let lists = vestal_agent::settings::model_lists(&fixture.settings());
     let models = Models::new(ModelOptions::default()).unwrap();
-    lists.list(&models, &stage.endpoint(), Freshness::Cached).await.unwrap();
-    let agent = stage.agent().await;
-    let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
+    lists.list(&models, &fixture.endpoint(), Freshness::Cached).await.unwrap();
+    let agent = fixture.agent().await;
+    let mut conversation = agent.open(fixture.opening(crate::fixture::new())).await.unwrap();
     assert_eq!(conversation.context_used().window, Some(24_000));
-    let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
+    let result =
+        conversation.run(crate::fixture::user_prompt("read it all"), &fixture.ears()).await;
     assert_eq!(result.text, "all read", "{:?}", result.outcome);
-    assert_eq!(stage.model.other_requests().len(), 1, "the kept list is young enough");
+    assert_eq!(fixture.model.other_requests().len(), 1, "the kept list is young enough");
 }
 
 #[tokio::test]
 async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goes_on() {
     for refusal in ["maximum context length is 8000 tokens", "prompt is too long"] {
-        let stage = Stage::new(Script::rules([ReplyRule::always()
+        let fixture = TurnFixture::new(Script::rules([ReplyRule::always()
             .after_any_tool_results()
             .reply_with(move |request| {
                 let results = request.tool_results();
@@ -99,16 +102,16 @@ async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goe
                     _ => ScriptedReply::error(400, refusal),
                 }
             })]));
-        let agent = stage.agent().await;
-        let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
-        let result = conversation.run(crate::stage::said("count"), &stage.ears()).await;
+        let agent = fixture.agent().await;
+        let mut conversation = agent.open(fixture.opening(crate::fixture::new())).await.unwrap();
+        let result = conversation.run(crate::fixture::user_prompt("count"), &fixture.ears()).await;
         assert!(result.text.starts_with("it begins: "), "{refusal}: {:?}", result.outcome);
-        let mut warnings = stage.events().into_iter().filter_map(|event| match event {
+        let mut warnings = fixture.events().into_iter().filter_map(|event| match event {
             TurnEvent::Warning { text } => Some(text),
             _ => None,
         });
         assert!(warnings.any(|text| text.contains("cannot hold the results")), "{refusal}");
-        // Whoever asks a larger model finds all of it.
+        // A larger model can still read all of it.
         let seen = agent.store().messages(conversation.id()).await.unwrap();
         assert!(seen.iter().any(|stored| stored.message.text().len() > 40_000), "{refusal}");
     }
@@ -116,31 +119,32 @@ async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goe
 
 #[tokio::test]
 async fn pictures_that_do_not_fit_are_left_out_where_the_words_do_without() {
-    let stage = Stage::new(Script::rules([ReplyRule::always().reply_with(|request| {
+    let fixture = TurnFixture::new(Script::rules([ReplyRule::always().reply_with(|request| {
         if request.messages().last().unwrap().to_string().contains("image_url") {
             ScriptedReply::error(400, "maximum context length is 900 tokens")
         } else {
             ScriptedReply::text("read")
         }
     })]));
-    let agent = stage.agent().await;
+    let agent = fixture.agent().await;
     let image = vestal_model::Image::from_bytes(b"\x89PNG\r\n\x1a\n rest").unwrap();
     for (optional, answer) in [(true, "read"), (false, "")] {
-        let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
-        let mut said = crate::stage::said("look at shot.png");
+        let mut conversation = agent.open(fixture.opening(crate::fixture::new())).await.unwrap();
+        let mut dialogue = crate::fixture::user_prompt("look at shot.png");
         let image = vestal_model::Image { optional, ..image.clone() };
-        said.parts.push(vestal_model::Part::Image(image));
-        let result = conversation.run(said, &stage.ears()).await;
+        dialogue.parts.push(vestal_model::Part::Image(image));
+        let result = conversation.run(dialogue, &fixture.ears()).await;
         assert_eq!(result.text, answer, "{:?}", result.outcome);
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_shorter_is_said_to_be_too_long() {
+async fn what_cannot_be_made_shorter_is_reported_as_too_long() {
     let overflow = ScriptedReply::error(400, "maximum context length is 10 tokens");
-    let stage =
-        Stage::new(Script::rules([ReplyRule::always().after_any_tool_results().reply(overflow)]));
-    let result = stage.turn("hello").await;
+    let fixture = TurnFixture::new(Script::rules([ReplyRule::always()
+        .after_any_tool_results()
+        .reply(overflow)]));
+    let result = fixture.turn("hello").await;
     let TurnOutcome::Failed(error) = result.outcome else { panic!("{:?}", result.outcome) };
     assert!(error.to_string().contains("does not fit"), "{error}");
 }
@@ -166,12 +170,13 @@ async fn without_a_summary_the_work_goes_on_with_what_is_known() {
                 json!({"command": format!("echo {n}; seq 1 2000")}),
             )
         }));
-    let stage = Stage::new(script).with("compression.protect_last_n=1");
-    let agent = stage.agent().await;
-    let mut opening = stage.opening(crate::stage::new());
+    let fixture = TurnFixture::new(script).with("compression.protect_last_n=1");
+    let agent = fixture.agent().await;
+    let mut opening = fixture.opening(crate::fixture::new());
     opening.chain[0].context_length = Some(24_000);
     let mut conversation = agent.open(opening).await.unwrap();
-    let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
+    let result =
+        conversation.run(crate::fixture::user_prompt("read it all"), &fixture.ears()).await;
     assert_eq!(result.text, "all read", "{:?}", result.outcome);
 }
 
@@ -185,15 +190,16 @@ async fn an_interrupt_while_it_is_summed_up_leaves_the_conversation_as_it_was() 
         let n = request.messages().len();
         ScriptedReply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
     });
-    let stage = Stage::new(Script::rules([summary, work])).with("compression.protect_last_n=1");
-    let agent = stage.agent().await;
-    let mut opening = stage.opening(crate::stage::new());
+    let fixture =
+        TurnFixture::new(Script::rules([summary, work])).with("compression.protect_last_n=1");
+    let agent = fixture.agent().await;
+    let mut opening = fixture.opening(crate::fixture::new());
     opening.chain[0].context_length = Some(24_000);
     let mut conversation = agent.open(opening).await.unwrap();
-    let (control, ears) = (conversation.control(), stage.ears());
+    let (control, ears) = (conversation.control(), fixture.ears());
     let (result, ()) =
-        tokio::join!(conversation.run(crate::stage::said("read it all"), &ears), async {
-            stage.hear(|event| matches!(event, TurnEvent::Compressing { .. })).await;
+        tokio::join!(conversation.run(crate::fixture::user_prompt("read it all"), &ears), async {
+            fixture.hear(|event| matches!(event, TurnEvent::Compressing { .. })).await;
             control.interrupt();
         });
     assert_eq!(result.outcome.word(), "interrupted");

@@ -5,7 +5,7 @@ use vestal_agent::TurnEvent;
 use vestal_conversations::{ConversationFilter, ParentKind};
 use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
-use crate::stage::Stage;
+use crate::fixture::TurnFixture;
 
 fn script() -> Script {
     Script::rules([
@@ -27,23 +27,23 @@ fn script() -> Script {
 
 #[tokio::test]
 async fn children_share_the_sandbox_and_each_has_its_own_shell() {
-    let stage = Stage::new(script());
-    let result = stage.turn("split it").await;
+    let fixture = TurnFixture::new(script());
+    let result = fixture.turn("split it").await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
     assert_eq!(result.text.matches("my part is done").count(), 2, "{}", result.text);
-    assert_eq!(std::fs::read_to_string(stage.file("one")).unwrap(), "/\n");
-    let two = std::fs::read_to_string(stage.file("two")).unwrap();
+    assert_eq!(std::fs::read_to_string(fixture.file("one")).unwrap(), "/\n");
+    let two = std::fs::read_to_string(fixture.file("two")).unwrap();
     assert!(two.ends_with("/user\n[]\n"), "{two}");
     let of_children =
-        stage.events().into_iter().filter(|event| matches!(event, TurnEvent::Child { .. }));
+        fixture.events().into_iter().filter(|event| matches!(event, TurnEvent::Child { .. }));
     assert!(of_children.count() > 4);
 }
 
 #[tokio::test]
 async fn a_child_has_a_conversation_that_says_whose_it_is_and_cannot_delegate_further() {
-    let stage = Stage::new(script());
-    let result = stage.turn("split it").await;
-    let store = stage.agent().await.store().clone();
+    let fixture = TurnFixture::new(script());
+    let result = fixture.turn("split it").await;
+    let store = fixture.agent().await.store().clone();
     let all = store
         .list(&ConversationFilter { include_delegated: true, ..ConversationFilter::default() })
         .await
@@ -58,7 +58,7 @@ async fn a_child_has_a_conversation_that_says_whose_it_is_and_cannot_delegate_fu
         })
         .collect();
     assert_eq!(children.len(), 2);
-    let requests = stage.model.requests();
+    let requests = fixture.model.requests();
     let child = requests
         .iter()
         .find(|request| request.last_user_text().is_some_and(|text| text.starts_with("child: ")));
@@ -72,12 +72,12 @@ async fn a_child_has_a_conversation_that_says_whose_it_is_and_cannot_delegate_fu
 }
 
 #[tokio::test]
-async fn what_children_took_is_known_to_whoever_gave_them_the_work() {
-    let stage = Stage::new(script());
-    let result = stage.turn("split it").await;
+async fn the_usage_of_children_is_known_to_their_parent() {
+    let fixture = TurnFixture::new(script());
+    let result = fixture.turn("split it").await;
     // Another conversation's are not counted.
-    stage.turn("split it").await;
-    let agent = stage.agent().await;
+    fixture.turn("split it").await;
+    let agent = fixture.agent().await;
     let usage = agent.usage(&result.conversation).await.unwrap();
     let [own] = usage.own.as_slice() else { panic!("{usage:?}") };
     assert_eq!((own.totals.calls, own.totals.usage), (2, result.usage));
@@ -90,40 +90,40 @@ async fn what_children_took_is_known_to_whoever_gave_them_the_work() {
 
 #[tokio::test]
 async fn what_a_child_reports_counts_also_where_its_conversation_cannot_be_closed() {
-    let stage = Stage::new(script());
-    let mut conversation = stage.begin().await;
-    stage.tamper(
+    let fixture = TurnFixture::new(script());
+    let mut conversation = fixture.begin().await;
+    fixture.tamper(
         "CREATE TRIGGER endless BEFORE UPDATE OF ended_at ON conversations \
          WHEN NEW.ended_at IS NOT NULL BEGIN SELECT RAISE(ABORT, 'no end'); END;",
     );
-    let result = conversation.run(crate::stage::said("split it"), &stage.ears()).await;
+    let result = conversation.run(crate::fixture::user_prompt("split it"), &fixture.ears()).await;
     assert_eq!(result.text.matches("my part is done").count(), 2, "{}", result.text);
 }
 
 #[tokio::test]
 async fn a_child_leaves_no_shell_behind() {
-    let stage = Stage::new(script().or_echo());
-    stage.turn("split it").await;
-    let requests = stage.model.requests();
+    let fixture = TurnFixture::new(script().or_echo());
+    fixture.turn("split it").await;
+    let requests = fixture.model.requests();
     assert!(requests.iter().any(|request| request.last_user_text().unwrap().contains("x=1")));
-    let store = stage.agent().await.store().clone();
+    let store = fixture.agent().await.store().clone();
     let all = store
         .list(&ConversationFilter { include_delegated: true, ..ConversationFilter::default() })
         .await
         .unwrap();
     let children = all.iter().filter(|summary| summary.conversation.parent.is_some());
     for child in children {
-        let mut again = stage.resume(&child.conversation.id).await;
-        let result = again.run(crate::stage::said("$ echo [$x]"), &stage.ears()).await;
+        let mut again = fixture.resume(&child.conversation.id).await;
+        let result = again.run(crate::fixture::user_prompt("$ echo [$x]"), &fixture.ears()).await;
         assert!(result.text.contains("[]"), "{}", result.text);
     }
 }
 
 #[tokio::test]
 async fn an_interrupt_of_the_parent_reaches_the_children() {
-    let marker = crate::stage::marker();
+    let marker = crate::fixture::marker();
     let goal = format!("child: sleep {marker}");
-    let stage = Stage::new(Script::rules([
+    let fixture = TurnFixture::new(Script::rules([
         ReplyRule::when_user_contains("split it")
             .reply(ScriptedReply::tool_call("delegate_task", json!({"goal": goal}))),
         ReplyRule::when_user_contains("child: ").reply(ScriptedReply::tool_call(
@@ -131,15 +131,15 @@ async fn an_interrupt_of_the_parent_reaches_the_children() {
             json!({"command": format!("sleep {marker}")}),
         )),
     ]));
-    let mut conversation = stage.begin().await;
+    let mut conversation = fixture.begin().await;
     let control = conversation.control();
-    let ears = stage.ears();
+    let ears = fixture.ears();
     let (result, ()) =
-        tokio::join!(conversation.run(crate::stage::said("split it"), &ears), async {
-            let runs = || !crate::stage::processes_with(&marker).is_empty();
-            crate::stage::until("the child's command runs", runs).await;
+        tokio::join!(conversation.run(crate::fixture::user_prompt("split it"), &ears), async {
+            let runs = || !crate::fixture::processes_with(&marker).is_empty();
+            crate::fixture::until("the child's command runs", runs).await;
             control.interrupt();
         });
     assert_eq!(result.outcome.word(), "interrupted");
-    assert!(crate::stage::processes_with(&marker).is_empty());
+    assert!(crate::fixture::processes_with(&marker).is_empty());
 }

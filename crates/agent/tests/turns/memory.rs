@@ -13,13 +13,13 @@ use vestal_conversations::ConversationId;
 use vestal_model::Message;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedFinish, ScriptedReply};
 
-use crate::stage::{PATIENCE, Stage, new, said};
+use crate::fixture::{TEST_TIMEOUT, TurnFixture, new, user_prompt};
 
 const KEY: &str = "hunter2-and-a-long-tail-0123456789";
 
 /// What it was told, in order.
 #[derive(Debug, Clone, PartialEq)]
-enum Heard {
+enum MemoryEvent {
     Recall,
     Prefetch(String),
     Turn(ConversationId, Vec<String>),
@@ -39,7 +39,7 @@ enum Way {
 /// A memory that keeps what it hears.
 struct Recorder {
     way: Way,
-    heard: Mutex<Vec<Heard>>,
+    heard: Mutex<Vec<MemoryEvent>>,
     known: Recalled,
     about: Option<String>,
 }
@@ -49,19 +49,19 @@ impl Recorder {
         Self { way, heard: Mutex::default(), known: Recalled::default(), about: None }
     }
 
-    fn heard(&self) -> Vec<Heard> {
+    fn heard(&self) -> Vec<MemoryEvent> {
         self.heard.lock().unwrap().clone()
     }
 
     fn turns(&self) -> Vec<Vec<String>> {
         let turn = |heard| match heard {
-            Heard::Turn(_, words) => Some(words),
+            MemoryEvent::Turn(_, words) => Some(words),
             _ => None,
         };
         self.heard().into_iter().filter_map(turn).collect()
     }
 
-    async fn hear(&self, heard: Heard) -> Result<(), String> {
+    async fn hear(&self, heard: MemoryEvent) -> Result<(), String> {
         self.heard.lock().unwrap().push(heard);
         match self.way {
             Way::Works => Ok(()),
@@ -71,13 +71,13 @@ impl Recorder {
         }
     }
 
-    async fn until(&self, is_it: impl Fn(&[Heard]) -> bool) {
+    async fn until(&self, is_it: impl Fn(&[MemoryEvent]) -> bool) {
         let waiting = async {
             while !is_it(&self.heard()) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        let waited = tokio::time::timeout(TEST_TIMEOUT, waiting).await;
         assert!(waited.is_ok(), "not so: {:?}", self.heard());
     }
 }
@@ -89,20 +89,20 @@ impl Memory for Recorder {
     }
 
     async fn recall(&self) -> Recalled {
-        match self.hear(Heard::Recall).await {
+        match self.hear(MemoryEvent::Recall).await {
             Ok(()) => self.known.clone(),
             Err(notice) => Recalled { words: None, notices: vec![notice] },
         }
     }
 
-    async fn prefetch(&self, said: &str) -> Result<Option<String>, String> {
-        self.hear(Heard::Prefetch(said.to_owned())).await?;
+    async fn prefetch(&self, dialogue: &str) -> Result<Option<String>, String> {
+        self.hear(MemoryEvent::Prefetch(dialogue.to_owned())).await?;
         Ok(self.about.clone())
     }
 
     async fn sync_turn(&self, turn: &CompletedTurn<'_>) -> Result<(), String> {
-        let words = turn.messages.iter().map(told).collect();
-        self.hear(Heard::Turn(turn.conversation.clone(), words)).await
+        let words = turn.messages.iter().map(reported).collect();
+        self.hear(MemoryEvent::Turn(turn.conversation.clone(), words)).await
     }
 
     async fn before_compression(
@@ -110,21 +110,21 @@ impl Memory for Recorder {
         _: &ConversationId,
         messages: &[Message],
     ) -> Result<(), String> {
-        self.hear(Heard::Compression(messages.len())).await
+        self.hear(MemoryEvent::Compression(messages.len())).await
     }
 
     async fn conversation_ended(&self, conversation: &ConversationId) -> Result<(), String> {
-        self.hear(Heard::Ended(conversation.clone())).await
+        self.hear(MemoryEvent::Ended(conversation.clone())).await
     }
 }
 
 /// Returns a message in a line, its calls included.
-fn told(message: &Message) -> String {
+fn reported(message: &Message) -> String {
     match message {
         Message::User(user) => format!("user: {}", user.text()),
-        Message::Assistant(said) => {
-            let calls: Vec<&str> = said.calls.iter().map(|call| call.name.as_str()).collect();
-            format!("assistant: {}{}", said.text, calls.join(","))
+        Message::Assistant(dialogue) => {
+            let calls: Vec<&str> = dialogue.calls.iter().map(|call| call.name.as_str()).collect();
+            format!("assistant: {}{}", dialogue.text, calls.join(","))
         }
         Message::Tool(result) => format!("tool: {}", result.name),
     }
@@ -136,48 +136,52 @@ fn hasty() -> MemoryTimeouts {
     MemoryTimeouts {
         recall: short,
         prefetch: short,
-        delivery: PATIENCE,
+        delivery: TEST_TIMEOUT,
         closing: short,
         ..MemoryTimeouts::default()
     }
 }
 
-async fn agent(stage: &Stage, memory: &Arc<Recorder>, memory_timeouts: MemoryTimeouts) -> Agent {
-    let mut parts: AgentParts = stage.parts(&[KEY]).await;
+async fn agent(
+    fixture: &TurnFixture,
+    memory: &Arc<Recorder>,
+    memory_timeouts: MemoryTimeouts,
+) -> Agent {
+    let mut parts: AgentParts = fixture.parts(&[KEY]).await;
     parts.memory = Some(Arc::clone(memory) as Arc<dyn Memory>);
     parts.options.memory_timeouts = memory_timeouts;
     Agent::new(parts)
 }
 
 async fn begin(
-    stage: &Stage,
+    fixture: &TurnFixture,
     memory: &Arc<Recorder>,
     memory_timeouts: MemoryTimeouts,
 ) -> Conversation {
-    agent(stage, memory, memory_timeouts).await.open(stage.opening(new())).await.unwrap()
+    agent(fixture, memory, memory_timeouts).await.open(fixture.opening(new())).await.unwrap()
 }
 
-fn warnings(stage: &Stage) -> Vec<String> {
+fn warnings(fixture: &TurnFixture) -> Vec<String> {
     let warning = |event| match event {
         TurnEvent::Warning { text } => Some(text),
         _ => None,
     };
-    stage.events().into_iter().filter_map(warning).collect()
+    fixture.events().into_iter().filter_map(warning).collect()
 }
 
 #[tokio::test]
-async fn a_completed_turn_is_told_whole_with_its_secrets_masked() {
-    let stage = Stage::new(Script::replies([
+async fn a_completed_turn_is_reported_whole_with_its_secrets_masked() {
+    let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::tool_call("terminal", json!({"command": "true"})).with_text("Let me see. "),
         ScriptedReply::text("one, ").finish(ScriptedFinish::Length),
         ScriptedReply::text("two."),
         ScriptedReply::text("again"),
     ]));
     let memory = Arc::new(Recorder::new(Way::Works));
-    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
+    let mut conversation = begin(&fixture, &memory, MemoryTimeouts::default()).await;
     let id = conversation.id().clone();
-    conversation.run(said(&format!("count with {KEY}")), &stage.ears()).await;
-    conversation.run(said("once more"), &stage.ears()).await;
+    conversation.run(user_prompt(&format!("count with {KEY}")), &fixture.ears()).await;
+    conversation.run(user_prompt("once more"), &fixture.ears()).await;
     conversation.close(EndReason::Left).await.unwrap();
     let masked = memory.heard();
     assert!(!format!("{masked:?}").contains(KEY), "{masked:?}");
@@ -189,38 +193,38 @@ async fn a_completed_turn_is_told_whole_with_its_secrets_masked() {
     assert_eq!(turns[0][5], "assistant: two.");
     assert_eq!(turns[0].len(), 6, "{turns:?}");
     assert_eq!(turns[1], ["user: once more", "assistant: again"]);
-    assert_eq!(memory.heard().last(), Some(&Heard::Ended(id)));
-    let told = warnings(&stage);
-    assert!(told.iter().all(|text| !text.contains("memory")), "{told:?}");
+    assert_eq!(memory.heard().last(), Some(&MemoryEvent::Ended(id)));
+    let reported = warnings(&fixture);
+    assert!(reported.iter().all(|text| !text.contains("memory")), "{reported:?}");
 }
 
 #[tokio::test]
-async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_told() {
-    let stage = Stage::new(Script::replies([
+async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_sent_to_the_memory() {
+    let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::tool_call("terminal", json!({"command": "echo up; sleep 1000"})),
         ScriptedReply::error(401, "no"),
         ScriptedReply::text("").finish(ScriptedFinish::Refusal),
         ScriptedReply::text("fine"),
     ]));
     let memory = Arc::new(Recorder::new(Way::Works));
-    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
+    let mut conversation = begin(&fixture, &memory, MemoryTimeouts::default()).await;
     let control = conversation.control();
-    let ears = stage.ears();
-    let (interrupted, ()) = tokio::join!(conversation.run(said("sleep"), &ears), async {
-        stage.hear(|event| matches!(event, TurnEvent::ToolOutput { .. })).await;
+    let ears = fixture.ears();
+    let (interrupted, ()) = tokio::join!(conversation.run(user_prompt("sleep"), &ears), async {
+        fixture.hear(|event| matches!(event, TurnEvent::ToolOutput { .. })).await;
         control.interrupt();
     });
     assert_eq!(interrupted.outcome.word(), "interrupted");
-    assert_eq!(conversation.run(said("fail"), &ears).await.outcome.word(), "failed");
-    assert_eq!(conversation.run(said("refuse"), &ears).await.outcome.word(), "refused");
-    assert_eq!(conversation.run(said("work"), &ears).await.outcome.word(), "completed");
+    assert_eq!(conversation.run(user_prompt("fail"), &ears).await.outcome.word(), "failed");
+    assert_eq!(conversation.run(user_prompt("refuse"), &ears).await.outcome.word(), "refused");
+    assert_eq!(conversation.run(user_prompt("work"), &ears).await.outcome.word(), "completed");
     conversation.close(EndReason::Left).await.unwrap();
     assert_eq!(memory.turns(), [["user: work", "assistant: fine"]]);
 }
 
 #[tokio::test]
-async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
-    let stage = Stage::new(Script::replies([
+async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_reported_once() {
+    let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::text("a"),
         ScriptedReply::text("b"),
         ScriptedReply::text("c"),
@@ -231,20 +235,20 @@ async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
         notices: vec!["a file cannot be read".to_owned()],
     };
     let memory = Arc::new(recorder);
-    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
+    let mut conversation = begin(&fixture, &memory, MemoryTimeouts::default()).await;
     let id = conversation.id().clone();
-    conversation.run(said("one"), &stage.ears()).await;
-    conversation.run(said("two"), &stage.ears()).await;
+    conversation.run(user_prompt("one"), &fixture.ears()).await;
+    conversation.run(user_prompt("two"), &fixture.ears()).await;
     conversation.close(EndReason::Left).await.unwrap();
-    assert_eq!(warnings(&stage), ["a file cannot be read"]);
+    assert_eq!(warnings(&fixture), ["a file cannot be read"]);
     // A resumed conversation goes on under the words it began under.
-    let mut opening = stage.opening(vestal_agent::Start::Resume(id));
+    let mut opening = fixture.opening(vestal_agent::Start::Resume(id));
     opening.cwd = None;
     let other = Arc::new(Recorder::new(Way::Works));
-    let agent = agent(&stage, &other, MemoryTimeouts::default()).await;
-    agent.open(opening).await.unwrap().run(said("three"), &stage.ears()).await;
-    assert!(!other.heard().contains(&Heard::Recall), "{:?}", other.heard());
-    let requests = stage.model.requests();
+    let agent = agent(&fixture, &other, MemoryTimeouts::default()).await;
+    agent.open(opening).await.unwrap().run(user_prompt("three"), &fixture.ears()).await;
+    assert!(!other.heard().contains(&MemoryEvent::Recall), "{:?}", other.heard());
+    let requests = fixture.model.requests();
     assert_eq!(requests.len(), 3);
     for request in requests {
         let system = request.system();
@@ -254,7 +258,7 @@ async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
 
 #[tokio::test]
 async fn what_is_known_about_a_message_stands_with_it_for_that_turn_and_is_stored_nowhere() {
-    let stage = Stage::new(Script::replies([
+    let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::tool_call("terminal", json!({"command": "true"})),
         ScriptedReply::text("a"),
         ScriptedReply::text("b"),
@@ -262,23 +266,23 @@ async fn what_is_known_about_a_message_stands_with_it_for_that_turn_and_is_store
     let mut recorder = Recorder::new(Way::Works);
     recorder.about = Some(format!("tea is at four; {}", "x".repeat(50_000)));
     let memory = Arc::new(recorder);
-    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
-    conversation.run(said("when is tea?"), &stage.ears()).await;
-    let requests = stage.model.requests();
+    let mut conversation = begin(&fixture, &memory, MemoryTimeouts::default()).await;
+    conversation.run(user_prompt("when is tea?"), &fixture.ears()).await;
+    let requests = fixture.model.requests();
     assert_eq!(requests.len(), 2);
     for request in &requests {
         let read = request.messages()[1..].iter().map(ToString::to_string).collect::<String>();
         assert!(read.contains("when is tea?") && read.contains("tea is at four"), "{read}");
         assert!(read.len() < 12_000, "{}", read.len());
     }
-    conversation.run(said("thanks"), &stage.ears()).await;
-    let last = stage.model.requests().pop().unwrap();
+    conversation.run(user_prompt("thanks"), &fixture.ears()).await;
+    let last = fixture.model.requests().pop().unwrap();
     let read: String = last.messages().iter().map(ToString::to_string).collect();
     assert_eq!(read.matches("tea is at four").count(), 1, "{read}");
     let history = conversation.messages().iter().map(Message::text).collect::<String>();
     assert!(!history.contains("tea is at four"), "{history}");
     let id = conversation.id().clone();
-    let store = stage.agent().await.store().clone();
+    let store = fixture.agent().await.store().clone();
     for stored in store.history(&id).await.unwrap() {
         assert!(!stored.message.text().contains("tea is at four"), "{stored:?}");
     }
@@ -287,28 +291,28 @@ async fn what_is_known_about_a_message_stands_with_it_for_that_turn_and_is_store
 }
 
 #[tokio::test]
-async fn a_memory_that_fails_hangs_or_panics_costs_the_turn_nothing_and_is_told_of_once() {
+async fn a_memory_that_fails_hangs_or_panics_costs_the_turn_nothing_and_is_reported_once() {
     for way in [Way::Fails, Way::Panics, Way::Hangs] {
         let replies = (1..=4).map(|n| ScriptedReply::text(format!("answer {n}")));
-        let stage = Stage::new(Script::replies(replies));
+        let fixture = TurnFixture::new(Script::replies(replies));
         let memory = Arc::new(Recorder::new(way));
-        let mut conversation = begin(&stage, &memory, hasty()).await;
+        let mut conversation = begin(&fixture, &memory, hasty()).await;
         for n in 1..=4 {
-            let result = conversation.run(said(&format!("say {n}")), &stage.ears()).await;
+            let result = conversation.run(user_prompt(&format!("say {n}")), &fixture.ears()).await;
             assert!(result.outcome.is_completed(), "{way:?}: {:?}", result.outcome);
             assert_eq!(result.text, format!("answer {n}"));
-            // What a failure comes to is told when the next turn begins.
-            let is_turn = |heard: &Heard| matches!(heard, Heard::Turn(..));
+            // The outcome of a failure is reported when the next turn begins.
+            let is_turn = |heard: &MemoryEvent| matches!(heard, MemoryEvent::Turn(..));
             memory.until(|heard| heard.iter().any(is_turn)).await;
         }
         conversation.close(EndReason::Left).await.unwrap();
         // Asked about one message alone: a second one would wait for it again.
-        let asked = memory.heard().iter().filter(|h| matches!(h, Heard::Prefetch(_))).count();
+        let asked = memory.heard().iter().filter(|h| matches!(h, MemoryEvent::Prefetch(_))).count();
         assert_eq!(asked, 1, "{way:?}");
-        let told = warnings(&stage);
+        let reported = warnings(&fixture);
         let failures = if way == Way::Hangs { 2 } else { 3 };
-        assert_eq!(told.len(), failures, "{way:?}: {told:?}");
-        assert!(told.iter().all(|text| !text.contains(KEY)), "{told:?}");
+        assert_eq!(reported.len(), failures, "{way:?}: {reported:?}");
+        assert!(reported.iter().all(|text| !text.contains(KEY)), "{reported:?}");
     }
 }
 
@@ -329,18 +333,19 @@ async fn a_slow_memory_keeps_no_answer_and_is_waited_for_when_the_conversation_i
             Ok(())
         }
     }
-    let stage = Stage::new(Script::replies([ScriptedReply::text("a"), ScriptedReply::text("b")]));
+    let fixture =
+        TurnFixture::new(Script::replies([ScriptedReply::text("a"), ScriptedReply::text("b")]));
     let memory = Arc::new(Slow(tokio::sync::Semaphore::new(0), Mutex::default()));
-    let mut parts = stage.parts(&[]).await;
+    let mut parts = fixture.parts(&[]).await;
     parts.memory = Some(Arc::clone(&memory) as Arc<dyn Memory>);
-    parts.options.memory_timeouts.closing = PATIENCE;
-    let mut conversation = Agent::new(parts).open(stage.opening(new())).await.unwrap();
+    parts.options.memory_timeouts.closing = TEST_TIMEOUT;
+    let mut conversation = Agent::new(parts).open(fixture.opening(new())).await.unwrap();
     // Both turns end, although nobody has heard of them yet.
-    conversation.run(said("one"), &stage.ears()).await;
-    conversation.run(said("two"), &stage.ears()).await;
+    conversation.run(user_prompt("one"), &fixture.ears()).await;
+    conversation.run(user_prompt("two"), &fixture.ears()).await;
     assert_eq!(*memory.1.lock().unwrap(), 0);
     let id = conversation.id().clone();
-    let store = stage.agent().await.store().clone();
+    let store = fixture.agent().await.store().clone();
     let closing = tokio::spawn(conversation.close(EndReason::Left));
     // All is stored, and the memory alone is still waited for.
     let ended = || async { store.get(&id).await.unwrap().ended.is_some() };
@@ -351,8 +356,8 @@ async fn a_slow_memory_keeps_no_answer_and_is_waited_for_when_the_conversation_i
 }
 
 #[tokio::test]
-async fn what_children_do_is_told_as_the_parents_turn_alone() {
-    let stage = Stage::new(Script::rules([
+async fn what_children_do_is_reported_as_the_parents_turn_alone() {
+    let fixture = TurnFixture::new(Script::rules([
         ReplyRule::when_user_contains("split it")
             .reply(ScriptedReply::tool_call("delegate_task", json!({"goal": "child: think"}))),
         ReplyRule::when_user_contains("child: ").reply(ScriptedReply::text("thought")),
@@ -363,9 +368,9 @@ async fn what_children_do_is_told_as_the_parents_turn_alone() {
     let mut recorder = Recorder::new(Way::Works);
     recorder.known.words = Some("She likes tea.".to_owned());
     let memory = Arc::new(recorder);
-    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
+    let mut conversation = begin(&fixture, &memory, MemoryTimeouts::default()).await;
     let id = conversation.id().clone();
-    let result = conversation.run(said("split it"), &stage.ears()).await;
+    let result = conversation.run(user_prompt("split it"), &fixture.ears()).await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
     conversation.close(EndReason::Left).await.unwrap();
     let turn =
@@ -373,19 +378,19 @@ async fn what_children_do_is_told_as_the_parents_turn_alone() {
     assert_eq!(
         memory.heard(),
         [
-            Heard::Recall,
-            Heard::Prefetch("split it".to_owned()),
-            Heard::Turn(id.clone(), turn.map(str::to_owned).into()),
-            Heard::Ended(id),
+            MemoryEvent::Recall,
+            MemoryEvent::Prefetch("split it".to_owned()),
+            MemoryEvent::Turn(id.clone(), turn.map(str::to_owned).into()),
+            MemoryEvent::Ended(id),
         ]
     );
-    let requests = stage.model.requests();
+    let requests = fixture.model.requests();
     let knowing = requests.iter().filter(|r| r.system().contains("She likes tea"));
     assert_eq!((requests.len(), knowing.count()), (3, 2));
 }
 
 #[tokio::test]
-async fn what_a_summary_will_stand_for_is_told_and_the_turn_is_told_whole() {
+async fn what_a_summary_will_stand_for_is_reported_and_the_turn_is_reported_whole() {
     let script = Script::new()
         .rule(
             ReplyRule::always()
@@ -405,20 +410,20 @@ async fn what_a_summary_will_stand_for_is_told_and_the_turn_is_told_whole() {
                 json!({"command": format!("echo {n}; seq 1 2000")}),
             )
         }));
-    let stage = Stage::new(script).with("compression.protect_last_n=1");
+    let fixture = TurnFixture::new(script).with("compression.protect_last_n=1");
     let mut recorder = Recorder::new(Way::Works);
     recorder.about = Some("tea is at four".to_owned());
     let memory = Arc::new(recorder);
-    let mut opening = stage.opening(new());
+    let mut opening = fixture.opening(new());
     opening.chain[0].context_length = Some(24_000);
-    let agent = agent(&stage, &memory, MemoryTimeouts::default()).await;
+    let agent = agent(&fixture, &memory, MemoryTimeouts::default()).await;
     let mut conversation = agent.open(opening).await.unwrap();
-    let result = conversation.run(said("read it all"), &stage.ears()).await;
+    let result = conversation.run(user_prompt("read it all"), &fixture.ears()).await;
     assert_eq!(result.text, "all read", "{:?}", result.outcome);
     conversation.close(EndReason::Left).await.unwrap();
     let heard = memory.heard();
     assert!(
-        heard.iter().any(|heard| matches!(heard, Heard::Compression(n) if *n > 1)),
+        heard.iter().any(|heard| matches!(heard, MemoryEvent::Compression(n) if *n > 1)),
         "{heard:?}"
     );
     let [turn] = <[Vec<String>; 1]>::try_from(memory.turns()).unwrap();

@@ -12,7 +12,7 @@ use vestal_agent::{
 use vestal_model::ToolSpec;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
-use crate::stage::{Stage, new, said};
+use crate::fixture::{TurnFixture, new, user_prompt};
 
 /// A source that has what a test puts into it.
 #[derive(Default)]
@@ -78,65 +78,65 @@ impl Tool for Word {
     }
 }
 
-async fn begin(stage: &Stage, shelf: &Arc<Shelf>, selection: Selection) -> Conversation {
-    let mut parts = stage.parts(&["hunter2-secret"]).await;
+async fn begin(fixture: &TurnFixture, shelf: &Arc<Shelf>, selection: Selection) -> Conversation {
+    let mut parts = fixture.parts(&["hunter2-secret"]).await;
     parts.sources = vec![Arc::clone(shelf) as Arc<dyn ToolSource>];
-    let opening = ConversationOptions { selection, ..stage.opening(new()) };
+    let opening = ConversationOptions { selection, ..fixture.opening(new()) };
     Agent::new(parts).open(opening).await.unwrap()
 }
 
-fn offered(stage: &Stage, request: usize) -> Vec<String> {
-    stage.model.requests()[request].tool_names().into_iter().map(str::to_owned).collect()
+fn offered(fixture: &TurnFixture, request: usize) -> Vec<String> {
+    fixture.model.requests()[request].tool_names().into_iter().map(str::to_owned).collect()
 }
 
 #[tokio::test]
 async fn a_turn_has_the_tools_that_a_source_had_when_it_began_in_order_of_name() {
-    let stage = Stage::new(Script::replies([
+    let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::text("one"),
         ScriptedReply::tool_call("aa_new", json!({})),
         ScriptedReply::text("two"),
         ScriptedReply::text("three"),
     ]));
     let shelf = Arc::new(Shelf::default());
-    let mut conversation = begin(&stage, &shelf, Selection::default()).await;
-    conversation.run(said("first"), &stage.ears()).await;
-    assert!(!offered(&stage, 0).contains(&"aa_new".to_owned()));
+    let mut conversation = begin(&fixture, &shelf, Selection::default()).await;
+    conversation.run(user_prompt("first"), &fixture.ears()).await;
+    assert!(!offered(&fixture, 0).contains(&"aa_new".to_owned()));
     shelf.put(&["zz_new", "aa_new"]);
-    conversation.run(said("second"), &stage.ears()).await;
-    let names = offered(&stage, 1);
+    conversation.run(user_prompt("second"), &fixture.ears()).await;
+    let names = offered(&fixture, 1);
     assert!(names.contains(&"aa_new".to_owned()) && names.contains(&"zz_new".to_owned()));
     assert!(names.is_sorted(), "{names:?}");
-    assert_eq!(stage.model.requests()[2].tool_results(), ["I am aa_new"]);
+    assert_eq!(fixture.model.requests()[2].tool_results(), ["I am aa_new"]);
     shelf.put(&[]);
-    conversation.run(said("third"), &stage.ears()).await;
-    assert!(!offered(&stage, 3).contains(&"aa_new".to_owned()));
+    conversation.run(user_prompt("third"), &fixture.ears()).await;
+    assert!(!offered(&fixture, 3).contains(&"aa_new".to_owned()));
     assert_eq!(shelf.settled.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn a_source_that_has_not_changed_is_not_looked_at_again() {
-    let stage =
-        Stage::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
+    let fixture =
+        TurnFixture::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
     let shelf = Arc::new(Shelf::default());
     shelf.put(&["aa"]);
-    let mut conversation = begin(&stage, &shelf, Selection::default()).await;
-    conversation.run(said("first"), &stage.ears()).await;
+    let mut conversation = begin(&fixture, &shelf, Selection::default()).await;
+    conversation.run(user_prompt("first"), &fixture.ears()).await;
     let looked = shelf.looked.load(Ordering::SeqCst);
-    conversation.run(said("second"), &stage.ears()).await;
+    conversation.run(user_prompt("second"), &fixture.ears()).await;
     assert_eq!(shelf.looked.load(Ordering::SeqCst), looked);
-    assert!(offered(&stage, 1).contains(&"aa".to_owned()));
+    assert!(offered(&fixture, 1).contains(&"aa".to_owned()));
 }
 
 #[tokio::test]
-async fn what_a_source_has_to_tell_is_told_once_and_without_secrets() {
-    let stage =
-        Stage::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
+async fn what_a_source_has_to_tell_is_reported_once_and_without_secrets() {
+    let fixture =
+        TurnFixture::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
     let shelf = Arc::new(Shelf::default());
     shelf.news.lock().unwrap().push("the shelf fell: hunter2-secret".to_owned());
-    let mut conversation = begin(&stage, &shelf, Selection::default()).await;
-    conversation.run(said("first"), &stage.ears()).await;
-    conversation.run(said("second"), &stage.ears()).await;
-    let warnings: Vec<String> = stage
+    let mut conversation = begin(&fixture, &shelf, Selection::default()).await;
+    conversation.run(user_prompt("first"), &fixture.ears()).await;
+    conversation.run(user_prompt("second"), &fixture.ears()).await;
+    let warnings: Vec<String> = fixture
         .events()
         .into_iter()
         .filter_map(|event| match event {
@@ -151,20 +151,20 @@ async fn what_a_source_has_to_tell_is_told_once_and_without_secrets() {
 
 #[tokio::test]
 async fn the_first_part_of_a_toolset_stands_for_all_that_begin_with_it() {
-    let stage =
-        Stage::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
+    let fixture =
+        TurnFixture::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
     let shelf = Arc::new(Shelf::default());
-    // Not there yet: that is no reason to say that there is none.
+    // Not there yet: that is not a reason to say that there is none.
     let toolsets = vec!["todo".to_owned(), "shelf".to_owned()];
     let selection = Selection { toolsets, ..Selection::default() };
-    let mut conversation = begin(&stage, &shelf, selection).await;
-    conversation.run(said("first"), &stage.ears()).await;
-    assert_eq!(offered(&stage, 0), ["todo"]);
+    let mut conversation = begin(&fixture, &shelf, selection).await;
+    conversation.run(user_prompt("first"), &fixture.ears()).await;
+    assert_eq!(offered(&fixture, 0), ["todo"]);
     shelf.put(&["aa"]);
-    conversation.run(said("second"), &stage.ears()).await;
-    assert_eq!(offered(&stage, 1), ["aa", "todo"]);
-    let warned = stage.events().iter().any(|event| matches!(event, TurnEvent::Warning { .. }));
-    assert!(!warned, "{:?}", stage.events());
+    conversation.run(user_prompt("second"), &fixture.ears()).await;
+    assert_eq!(offered(&fixture, 1), ["aa", "todo"]);
+    let warned = fixture.events().iter().any(|event| matches!(event, TurnEvent::Warning { .. }));
+    assert!(!warned, "{:?}", fixture.events());
 }
 
 #[tokio::test]
@@ -182,15 +182,15 @@ async fn children_have_the_tools_of_sources_that_their_parent_has() {
             .after_tool_results(1)
             .reply_with(|request| ScriptedReply::text(request.tool_results().concat())),
     ]);
-    let stage = Stage::new(script);
+    let fixture = TurnFixture::new(script);
     let shelf = Arc::new(Shelf::default());
     shelf.put(&["aa", "bb"]);
     let without_tools = vec!["bb".to_owned()];
     let selection = Selection { without_tools, ..Selection::default() };
-    let mut conversation = begin(&stage, &shelf, selection).await;
-    let result = conversation.run(said("split it"), &stage.ears()).await;
+    let mut conversation = begin(&fixture, &shelf, selection).await;
+    let result = conversation.run(user_prompt("split it"), &fixture.ears()).await;
     assert!(result.text.contains("I am aa"), "{}", result.text);
-    let requests = stage.model.requests();
+    let requests = fixture.model.requests();
     let child = requests
         .iter()
         .find(|request| request.last_user_text().is_some_and(|text| text.starts_with("child: ")));

@@ -4,18 +4,18 @@ use vestal_agent::{TurnError, TurnEvent, TurnOutcome};
 use vestal_model::{ModelError, ProviderApi};
 use vestal_scripted_model::{Script, ScriptedReply};
 
-use crate::stage::{Stage, said};
+use crate::fixture::{TurnFixture, user_prompt};
 
 #[tokio::test]
 async fn a_failed_call_is_a_failure_and_what_was_said_is_kept() {
     for api in [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages] {
         for status in [400, 401, 403, 404] {
-            let stage = Stage::speaking(
+            let fixture = TurnFixture::speaking(
                 api,
                 Script::replies([ScriptedReply::error(status, "no such luck")]),
             );
-            let mut conversation = stage.begin().await;
-            let result = conversation.run(said("hello"), &stage.ears()).await;
+            let mut conversation = fixture.begin().await;
+            let result = conversation.run(user_prompt("hello"), &fixture.ears()).await;
             let TurnOutcome::Failed(TurnError::Model(error)) = &result.outcome else {
                 panic!("{status}: {:?}", result.outcome);
             };
@@ -23,10 +23,10 @@ async fn a_failed_call_is_a_failure_and_what_was_said_is_kept() {
             assert_eq!(result.text, "");
             let id = conversation.id().clone();
             drop(conversation);
-            stage.model.push(ScriptedReply::text("here I am"));
-            let result = stage.resume(&id).await.run(said("again"), &stage.ears()).await;
+            fixture.model.push(ScriptedReply::text("here I am"));
+            let result = fixture.resume(&id).await.run(user_prompt("again"), &fixture.ears()).await;
             assert_eq!(result.text, "here I am");
-            let words: Vec<String> = stage
+            let words: Vec<String> = fixture
                 .resume(&id)
                 .await
                 .messages()
@@ -39,15 +39,15 @@ async fn a_failed_call_is_a_failure_and_what_was_said_is_kept() {
 }
 
 #[tokio::test]
-async fn a_broken_off_answer_is_asked_for_again_and_the_watchers_told() {
-    let stage = Stage::new(Script::replies([
+async fn a_broken_off_answer_is_asked_for_again_and_reported() {
+    let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::text("half of it").chunked(4).cut_after(1),
         ScriptedReply::text("all of it"),
     ]));
-    let result = stage.turn("hello").await;
+    let result = fixture.turn("hello").await;
     assert_eq!(result.text, "all of it");
     assert!(
-        stage
+        fixture
             .events()
             .iter()
             .any(|event| matches!(event, TurnEvent::Discarded { retry_after: Some(_), .. }))
@@ -57,8 +57,8 @@ async fn a_broken_off_answer_is_asked_for_again_and_the_watchers_told() {
 #[tokio::test]
 async fn an_answer_that_always_breaks_off_is_a_failure() {
     let broken = || ScriptedReply::text("half of it").chunked(4).cut_after(1);
-    let stage = Stage::new(Script::replies([broken(), broken()]));
-    let result = stage.turn("hello").await;
+    let fixture = TurnFixture::new(Script::replies([broken(), broken()]));
+    let result = fixture.turn("hello").await;
     assert!(
         matches!(result.outcome, TurnOutcome::Failed(TurnError::Model(ModelError::Cut { .. }))),
         "{:?}",
@@ -68,12 +68,12 @@ async fn an_answer_that_always_breaks_off_is_a_failure() {
 
 #[tokio::test]
 async fn another_provider_takes_over_where_one_fails() {
-    let stage = Stage::new(Script::replies([ScriptedReply::text("from the second")]));
-    let dead = Stage::new(Script::replies([ScriptedReply::error(401, "who are you?")]));
-    let mut opening = stage.opening(crate::stage::new());
+    let fixture = TurnFixture::new(Script::replies([ScriptedReply::text("from the second")]));
+    let dead = TurnFixture::new(Script::replies([ScriptedReply::error(401, "who are you?")]));
+    let mut opening = fixture.opening(crate::fixture::new());
     opening.chain.insert(0, dead.endpoint());
     opening.chain[0].name = "first".to_owned();
-    let mut conversation = stage.agent().await.open(opening).await.unwrap();
-    let result = conversation.run(said("hello"), &stage.ears()).await;
+    let mut conversation = fixture.agent().await.open(opening).await.unwrap();
+    let result = conversation.run(user_prompt("hello"), &fixture.ears()).await;
     assert_eq!((result.text.as_str(), result.provider.as_str()), ("from the second", "scripted"));
 }

@@ -5,9 +5,9 @@ use vestal_agent::{Conversation, EndReason, UndoneTurns, undo_stored};
 use vestal_model::Part;
 use vestal_scripted_model::{ReceivedRequest, ReplyRule, Script, ScriptedReply};
 
-use crate::stage::{Stage, said};
+use crate::fixture::{TurnFixture, user_prompt};
 
-/// A model that repeats what it is told, and keeps a list when told to.
+/// A model that repeats the prompt, and keeps a list when told to.
 fn echo() -> Script {
     Script::new()
         .rule(ReplyRule::when_user_contains("list ").reply_with(|request| {
@@ -28,8 +28,8 @@ fn last_result(request: &ReceivedRequest) -> ScriptedReply {
 }
 
 /// Returns what the model saw of a person in the last request.
-fn heard(stage: &Stage) -> Vec<String> {
-    let requests = stage.model.requests();
+fn heard(fixture: &TurnFixture) -> Vec<String> {
+    let requests = fixture.model.requests();
     let messages = requests.last().unwrap().messages().to_vec();
     let of_person = messages.iter().filter(|message| message["role"] == "user");
     of_person.map(|message| message["content"].as_str().unwrap_or("parts").to_owned()).collect()
@@ -41,29 +41,32 @@ fn todos(conversation: &Conversation) -> Vec<String> {
 
 #[tokio::test]
 async fn a_turn_that_was_taken_back_is_gone_here_and_wherever_it_is_resumed() {
-    let stage = Stage::new(echo());
-    let mut conversation = stage.begin().await;
+    let fixture = TurnFixture::new(echo());
+    let mut conversation = fixture.begin().await;
     for words in ["one", "two", "three"] {
-        conversation.run(said(words), &stage.ears()).await;
+        conversation.run(user_prompt(words), &fixture.ears()).await;
     }
     let undone = conversation.undo(2).await.unwrap();
-    assert_eq!(undone, UndoneTurns { turns: 2, messages: 4, first_message: Some(said("two")) });
-    conversation.run(said("four"), &stage.ears()).await;
-    assert_eq!(heard(&stage), ["one", "four"]);
+    assert_eq!(
+        undone,
+        UndoneTurns { turns: 2, messages: 4, first_message: Some(user_prompt("two")) }
+    );
+    conversation.run(user_prompt("four"), &fixture.ears()).await;
+    assert_eq!(heard(&fixture), ["one", "four"]);
 
     let id = conversation.id().clone();
     conversation.close(EndReason::Left).await.unwrap();
-    let mut again = stage.resume(&id).await;
-    again.run(said("five"), &stage.ears()).await;
-    assert_eq!(heard(&stage), ["one", "four", "five"]);
+    let mut again = fixture.resume(&id).await;
+    again.run(user_prompt("five"), &fixture.ears()).await;
+    assert_eq!(heard(&fixture), ["one", "four", "five"]);
 }
 
 #[tokio::test]
 async fn more_turns_than_there_are_take_back_all_and_then_nothing() {
-    let stage = Stage::new(echo());
-    let mut conversation = stage.begin().await;
+    let fixture = TurnFixture::new(echo());
+    let mut conversation = fixture.begin().await;
     assert_eq!(conversation.undo(1).await.unwrap(), UndoneTurns::default());
-    conversation.run(said("one"), &stage.ears()).await;
+    conversation.run(user_prompt("one"), &fixture.ears()).await;
     assert_eq!(conversation.undo(9).await.unwrap().turns, 1);
     assert_eq!(conversation.messages(), []);
     assert_eq!(conversation.undo(1).await.unwrap(), UndoneTurns::default());
@@ -72,45 +75,45 @@ async fn more_turns_than_there_are_take_back_all_and_then_nothing() {
 
 #[tokio::test]
 async fn what_is_said_again_is_said_with_its_pictures_and_once() {
-    let stage = Stage::new(echo());
-    let mut conversation = stage.begin().await;
-    conversation.run(said("one"), &stage.ears()).await;
-    let mut words = said("what is this?");
+    let fixture = TurnFixture::new(echo());
+    let mut conversation = fixture.begin().await;
+    conversation.run(user_prompt("one"), &fixture.ears()).await;
+    let mut words = user_prompt("what is this?");
     let (media_type, data) = ("image/png".to_owned(), "aGVsbG8=".to_owned());
     words.parts.push(Part::Image(vestal_model::Image { media_type, data, optional: false }));
-    conversation.run(words.clone(), &stage.ears()).await;
+    conversation.run(words.clone(), &fixture.ears()).await;
     let again = conversation.retry().await.unwrap().unwrap();
     assert_eq!(again, words);
-    conversation.run(again, &stage.ears()).await;
-    assert_eq!(heard(&stage), ["one", "parts"]);
+    conversation.run(again, &fixture.ears()).await;
+    assert_eq!(heard(&fixture), ["one", "parts"]);
 }
 
 #[tokio::test]
 async fn what_steered_a_turn_goes_with_it() {
-    let stage = Stage::new(Script::replies([
+    let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
         ScriptedReply::text("as you wish"),
         ScriptedReply::text("again"),
     ]));
-    let mut conversation = stage.begin().await;
+    let mut conversation = fixture.begin().await;
     let control = conversation.control();
-    let ears = stage.ears();
-    tokio::join!(conversation.run(said("go"), &ears), async {
-        stage.model.wait_for_requests(1).await;
+    let ears = fixture.ears();
+    tokio::join!(conversation.run(user_prompt("go"), &ears), async {
+        fixture.model.wait_for_requests(1).await;
         control.steer("use tabs");
-        stage.model.release();
+        fixture.model.release();
     });
     let again = conversation.retry().await.unwrap().unwrap();
-    assert_eq!(again, said("go"));
+    assert_eq!(again, user_prompt("go"));
     assert_eq!(conversation.messages(), []);
 }
 
 #[tokio::test]
 async fn the_list_is_what_it_was_before_the_turns_that_were_taken_back() {
-    let stage = Stage::new(echo());
-    let mut conversation = stage.begin().await;
+    let fixture = TurnFixture::new(echo());
+    let mut conversation = fixture.begin().await;
     for words in ["list a", "hello", "list b", "list c"] {
-        conversation.run(said(words), &stage.ears()).await;
+        conversation.run(user_prompt(words), &fixture.ears()).await;
     }
     assert_eq!(todos(&conversation), ["list c"]);
     conversation.undo(1).await.unwrap();
@@ -118,7 +121,7 @@ async fn the_list_is_what_it_was_before_the_turns_that_were_taken_back() {
 
     let id = conversation.id().clone();
     conversation.close(EndReason::Left).await.unwrap();
-    let mut again = stage.resume(&id).await;
+    let mut again = fixture.resume(&id).await;
     assert_eq!(todos(&again), ["list b"]);
     again.undo(2).await.unwrap();
     assert_eq!(todos(&again), ["list a"]);
@@ -128,41 +131,41 @@ async fn the_list_is_what_it_was_before_the_turns_that_were_taken_back() {
 
 #[tokio::test]
 async fn a_file_whose_lines_were_taken_back_is_shown_again() {
-    let stage = Stage::new(echo());
-    std::fs::write(stage.file("notes"), "the lines\n").unwrap();
-    let mut conversation = stage.begin().await;
-    let first = conversation.run(said("read notes"), &stage.ears()).await;
+    let fixture = TurnFixture::new(echo());
+    std::fs::write(fixture.file("notes"), "the lines\n").unwrap();
+    let mut conversation = fixture.begin().await;
+    let first = conversation.run(user_prompt("read notes"), &fixture.ears()).await;
     assert!(first.text.contains("the lines"), "{}", first.text);
-    let known = conversation.run(said("read notes"), &stage.ears()).await;
+    let known = conversation.run(user_prompt("read notes"), &fixture.ears()).await;
     assert!(!known.text.contains("the lines"), "{}", known.text);
     conversation.undo(2).await.unwrap();
-    let anew = conversation.run(said("read notes"), &stage.ears()).await;
+    let anew = conversation.run(user_prompt("read notes"), &fixture.ears()).await;
     assert!(anew.text.contains("the lines"), "{}", anew.text);
 }
 
 #[tokio::test]
 async fn secrets_that_the_model_works_with_survive_an_undo() {
     let secret = "hunter2-and-more";
-    let stage = Stage::new(echo());
-    let agent = stage.agent_knowing(&[secret]).await;
-    let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
-    conversation.run(said(&format!("log in with {secret}")), &stage.ears()).await;
-    conversation.run(said("two"), &stage.ears()).await;
+    let fixture = TurnFixture::new(echo());
+    let agent = fixture.agent_knowing(&[secret]).await;
+    let mut conversation = agent.open(fixture.opening(crate::fixture::new())).await.unwrap();
+    conversation.run(user_prompt(&format!("log in with {secret}")), &fixture.ears()).await;
+    conversation.run(user_prompt("two"), &fixture.ears()).await;
     conversation.undo(1).await.unwrap();
-    conversation.run(said("three"), &stage.ears()).await;
-    assert_eq!(heard(&stage), [&format!("log in with {secret}"), "three"]);
+    conversation.run(user_prompt("three"), &fixture.ears()).await;
+    assert_eq!(heard(&fixture), [&format!("log in with {secret}"), "three"]);
 }
 
 #[tokio::test]
 async fn a_turn_that_is_taken_back_in_the_store_takes_its_notes_along() {
-    let stage = Stage::new(echo());
-    let mut conversation = stage.begin().await;
-    conversation.run(said("list one"), &stage.ears()).await;
-    conversation.run(said("list two"), &stage.ears()).await;
+    let fixture = TurnFixture::new(echo());
+    let mut conversation = fixture.begin().await;
+    conversation.run(user_prompt("list one"), &fixture.ears()).await;
+    conversation.run(user_prompt("list two"), &fixture.ears()).await;
     let id = conversation.id().clone();
     conversation.close(EndReason::Left).await.unwrap();
-    let agent = stage.agent().await;
+    let agent = fixture.agent().await;
     let undone = undo_stored(agent.store(), &id, 1).await.unwrap();
     assert_eq!(undone.turns, 1);
-    assert_eq!(todos(&stage.resume(&id).await), ["list one"]);
+    assert_eq!(todos(&fixture.resume(&id).await), ["list one"]);
 }

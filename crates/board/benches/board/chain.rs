@@ -11,25 +11,25 @@ use vestal_board::{Board, Initial, NewTask, TaskCompletion, TaskId};
 use vestal_config::ProfileName;
 
 use crate::Scale;
-use crate::stage::{Stage, person};
+use crate::fixture::{BoardFixture, person};
 
 const WHAT: &str = "from a parent's completion to its child's worker";
 /// What the alternative takes at most, by its design.
 const THEIRS: Duration = Duration::from_mins(1);
 /// Longer than this nobody waits.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn measure(scale: Scale, program: &BenchProgram) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
         Err(why) => return Ok(vec![BenchRow::not_run(WHAT, why)]),
     };
-    let stage = Stage::new()?;
+    let fixture = BoardFixture::new()?;
     // Its workers have no model to ask, so they end as soon as they are started,
     // and each is the only one.
-    std::fs::write(stage.home().join("config.yaml"), "terminal:\n  backend: local\n")?;
-    let board = stage.open().await?;
-    let child = stage
+    std::fs::write(fixture.home().join("config.yaml"), "terminal:\n  backend: local\n")?;
+    let board = fixture.open().await?;
+    let child = fixture
         .command(program, &["dispatch", "--watch"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -55,8 +55,8 @@ async fn chains(board: &Board, scale: Scale) -> Result<Samples> {
         board.complete(&person(), &parent, TaskCompletion::default()).await?;
         let begun = Instant::now();
         while !is_started(board, &child).await? {
-            let left = PATIENCE.checked_sub(begun.elapsed()).ok_or("no worker was started")?;
-            // A change that is missed is no reason to wait for ever.
+            let left = TEST_TIMEOUT.checked_sub(begun.elapsed()).ok_or("no worker was started")?;
+            // A change that is missed is not a reason to wait for ever.
             tokio::time::timeout(left.min(Duration::from_secs(1)), changes.next()).await.ok();
         }
         // The first waits for the dispatcher to be there at all.
@@ -73,7 +73,7 @@ async fn chains(board: &Board, scale: Scale) -> Result<Samples> {
 async fn all_gone(board: &Board) -> Result<()> {
     let (mut changes, begun) = (board.changes()?, Instant::now());
     while !board.read().await?.live_runs().await?.is_empty() {
-        let left = PATIENCE.checked_sub(begun.elapsed()).ok_or("a worker does not end")?;
+        let left = TEST_TIMEOUT.checked_sub(begun.elapsed()).ok_or("a worker does not end")?;
         tokio::time::timeout(left.min(Duration::from_secs(1)), changes.next()).await.ok();
     }
     Ok(())

@@ -8,13 +8,13 @@ use vestal_board::store::{Order, TaskQuery};
 use vestal_board::{Board, Status, TaskCompletion};
 
 use crate::Scale;
-use crate::stage::{LARGE, person};
+use crate::fixture::{LARGE, person};
 
 /// What the alternative did, recorded, on a board of 1,000.
 const THEIRS: f64 = 125.0;
 
 pub(crate) async fn measure(board: &Board, scale: Scale) -> Result<Vec<BenchRow>> {
-    // The last ones: whoever plans next still finds the first.
+    // The last ones: the next plan still finds the first.
     let query = TaskQuery {
         statuses: vec![Status::Ready],
         order: Order::CreatedDesc,

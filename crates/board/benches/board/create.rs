@@ -9,7 +9,7 @@ use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_board::Board;
 
 use crate::Scale;
-use crate::stage::{LARGE, Stage, person, task};
+use crate::fixture::{BoardFixture, LARGE, person, task};
 
 /// Tasks that are made by turns before the other has its turn.
 const TURN: usize = 50;
@@ -19,9 +19,9 @@ const BATCH: usize = 5_000;
 /// Makes tasks one by one, a durable commit each, by turns with rows of the
 /// same words that are put into a plain table with the same durability.
 pub(crate) async fn measure(scale: Scale) -> Result<Vec<BenchRow>> {
-    let stage = Stage::new()?;
-    let board = stage.open().await?;
-    let mut plain = plain(&stage).await?;
+    let fixture = BoardFixture::new()?;
+    let board = fixture.open().await?;
+    let mut plain = plain(&fixture).await?;
     let (mut ours, mut theirs) = (Duration::ZERO, Duration::ZERO);
     let turns = scale.creates.div_ceil(TURN);
     // The first turn is not counted: files grow, caches fill.
@@ -51,9 +51,9 @@ pub(crate) async fn measure(scale: Scale) -> Result<Vec<BenchRow>> {
     Ok(vec![row])
 }
 
-async fn plain(stage: &Stage) -> Result<SqliteConnection> {
+async fn plain(fixture: &BoardFixture) -> Result<SqliteConnection> {
     let mut connection = SqliteConnectOptions::new()
-        .filename(stage.home().join("plain.db"))
+        .filename(fixture.home().join("plain.db"))
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)

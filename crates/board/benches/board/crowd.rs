@@ -14,7 +14,7 @@ use vestal_board::store::{SqliteOptions, SqliteStore};
 use vestal_board::{Board, HostId, HostName};
 
 use crate::Scale;
-use crate::stage::{person, task};
+use crate::fixture::{person, task};
 
 /// What tells this program that it is one of the eight.
 pub(crate) const WORD: &str = "one-of-many";
@@ -105,10 +105,10 @@ fn until_killed(mut child: Child, number: usize) -> Result<Vec<String>> {
     let out = child.stdout.take().ok_or("no output")?;
     let random = usize::try_from(getrandom::u32()?)?;
     // One lives to the end.
-    let patience = if number == 0 { EACH } else { random % EACH };
+    let grace = if number == 0 { EACH } else { random % EACH };
     let mut names = Vec::new();
     let mut lines = BufReader::new(out).lines();
-    while names.len() < patience {
+    while names.len() < grace {
         let Some(name) = lines.next() else { break };
         names.push(name?);
     }
@@ -121,7 +121,7 @@ fn until_killed(mut child: Child, number: usize) -> Result<Vec<String>> {
         names.push(name?);
     }
     let output = child.wait_with_output()?;
-    if names.is_empty() && patience > 0 {
+    if names.is_empty() && grace > 0 {
         return Err(format!("nothing was made: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
     // A name that was cut off was not said.

@@ -14,9 +14,9 @@ mod chain;
 mod complete;
 mod create;
 mod crowd;
+mod fixture;
 mod plan;
 mod program;
-mod stage;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ use vestal_bench::Result;
 use vestal_bench::program::BenchProgram;
 use vestal_bench::report::BenchReport;
 
-use crate::stage::Stage;
+use crate::fixture::BoardFixture;
 
 /// How often each thing is done.
 #[derive(Debug, Clone, Copy)]
@@ -91,20 +91,20 @@ fn measure(report: &mut BenchReport, scale: Scale) -> Result<()> {
     report.add(runtime.block_on(create::measure(scale))?);
     report.add(program::create(scale, &program)?);
 
-    let stage = Stage::new()?;
-    let board = runtime.block_on(stage.open())?;
+    let fixture = BoardFixture::new()?;
+    let board = runtime.block_on(fixture.open())?;
     let mut imported = create::Import::default();
     for &size in scale.boards {
         runtime.block_on(imported.grow(&board, size))?;
         report.add(runtime.block_on(plan::measure(&board, scale, size))?);
-        if size == stage::LARGE {
-            report.add(program::list(&stage, scale, &program)?);
+        if size == fixture::LARGE {
+            report.add(program::list(&fixture, scale, &program)?);
             report.add(runtime.block_on(complete::measure(&board, scale))?);
         }
     }
     report.add(imported.rows()?);
     runtime.block_on(board.close())?;
-    drop(stage);
+    drop(fixture);
     report.add(runtime.block_on(chain::measure(scale, &program))?);
     Ok(())
 }

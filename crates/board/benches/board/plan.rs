@@ -13,7 +13,7 @@ use vestal_board::dispatch::{
 };
 
 use crate::Scale;
-use crate::stage::PROFILES;
+use crate::fixture::PROFILES;
 
 const SLOTS: u32 = 8;
 

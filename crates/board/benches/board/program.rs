@@ -10,7 +10,7 @@ use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Scale;
-use crate::stage::Stage;
+use crate::fixture::BoardFixture;
 
 const CREATE: &str = "create: a new process each (vestal kanban create)";
 const LIST: &str = "vestal kanban list, first page of 50,000 tasks";
@@ -24,9 +24,9 @@ pub(crate) fn create(scale: Scale, program: &BenchProgram) -> Result<Vec<BenchRo
         Ok(program) => program,
         Err(why) => return Ok(vec![BenchRow::not_run(CREATE, why)]),
     };
-    let stage = Stage::new()?;
+    let fixture = BoardFixture::new()?;
     let arguments = ["create", "Write a report", "--assignee", "default"];
-    let samples = repeat(&stage, program, scale, &arguments, "t_")?;
+    let samples = repeat(&fixture, program, scale, &arguments, "t_")?;
     Ok(vec![
         BenchRow::times(CREATE, &samples)
             .beside(Figure::time(THEIR_CREATE))
@@ -35,12 +35,16 @@ pub(crate) fn create(scale: Scale, program: &BenchProgram) -> Result<Vec<BenchRo
     ])
 }
 
-pub(crate) fn list(stage: &Stage, scale: Scale, program: &BenchProgram) -> Result<Vec<BenchRow>> {
+pub(crate) fn list(
+    fixture: &BoardFixture,
+    scale: Scale,
+    program: &BenchProgram,
+) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
         Err(why) => return Ok(vec![BenchRow::not_run(LIST, why)]),
     };
-    let samples = repeat(stage, program, scale, &["list"], "t_")?;
+    let samples = repeat(fixture, program, scale, &["list"], "t_")?;
     Ok(vec![
         BenchRow::times(LIST, &samples)
             .beside(Figure::time(THEIR_LIST))
@@ -50,7 +54,7 @@ pub(crate) fn list(stage: &Stage, scale: Scale, program: &BenchProgram) -> Resul
 }
 
 fn repeat(
-    stage: &Stage,
+    fixture: &BoardFixture,
     program: &Path,
     scale: Scale,
     arguments: &[&str],
@@ -58,7 +62,7 @@ fn repeat(
 ) -> Result<Samples> {
     let mut samples = Samples::default();
     for round in 0..scale.processes + 3 {
-        let mut command = stage.command(program, arguments);
+        let mut command = fixture.command(program, arguments);
         let begun = Instant::now();
         let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
         let time = begun.elapsed();

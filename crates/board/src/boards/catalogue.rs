@@ -26,7 +26,7 @@ pub enum Make {
     /// Make it, if it is the one that is always there; others are made by name
     /// alone, so that a misspelt one is not.
     IfMissing,
-    /// Say so: whoever only reads makes nothing.
+    /// Report it as missing: a read creates nothing.
     Never,
 }
 
@@ -58,7 +58,7 @@ pub struct ListedBoard {
 }
 
 /// What a list says about a board: its own account, or why there is none.
-type Description = Result<Option<(BoardInfo, crate::verbs::BoardStats)>>;
+type BoardDescription = Result<Option<(BoardInfo, crate::verbs::BoardStats)>>;
 
 impl ListedBoard {
     /// Returns a board whose tasks were not counted.
@@ -173,7 +173,7 @@ impl Boards {
             board.close().await?;
             Ok(Some((info, stats)))
         };
-        let found: Description = found.await;
+        let found: BoardDescription = found.await;
         Self::listed(slug, found)
     }
 
@@ -184,11 +184,11 @@ impl Boards {
             let Some(board) = board? else { return Ok(None) };
             Ok(Some((board.info().await?, board.stats().await?)))
         };
-        let found: Description = found.await;
+        let found: BoardDescription = found.await;
         Self::listed(slug, found)
     }
 
-    fn listed(slug: &Slug, found: Description) -> ListedBoard {
+    fn listed(slug: &Slug, found: BoardDescription) -> ListedBoard {
         match found {
             Ok(Some((info, stats))) => ListedBoard {
                 tasks: Some(stats.by_status),

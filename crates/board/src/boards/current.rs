@@ -1,4 +1,4 @@
-//! Which board is meant when nobody says.
+//! Which board is meant by default.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -41,7 +41,7 @@ pub struct BoardCreation {
 
 impl Boards {
     /// Makes a board. One that is there is left as it is; one that is archived
-    /// is refused, for whoever makes a board expects an empty one.
+    /// is refused, because the maker of a board expects an empty one.
     #[boxed]
     pub async fn create(&self, slug: &Slug, new: NewBoard) -> Result<BoardCreation> {
         let edit = BoardEdit {
@@ -116,20 +116,20 @@ impl Boards {
     /// while its tasks are worked on.
     ///
     /// The directory goes out of the way in one step, and then away. If this
-    /// process dies between the two, whoever next makes or deletes a board
-    /// finishes it.
+    /// process dies between the two, the next process that makes or deletes a
+    /// board finishes it.
     #[boxed]
     pub async fn delete(&self, slug: &Slug) -> Result<()> {
         removable("delete", slug)?;
         let _lock = CatalogueLock::acquire(&self.root).await?;
         self.sweep_locked()?;
-        // From here on nobody who comes anew begins anything on it.
+        // From here on nobody who comes again begins anything on it.
         self.archive("delete", slug).await?;
         let dir = self.dir(slug);
         let aside = self.all_dir().join(format!("{DELETED}{slug}-{}", random()?));
         let failed = |source| Error::Io { action: "move", path: dir.clone(), source };
         fs::rename(&dir, &aside).map_err(failed)?;
-        // Whoever had it open before may have begun something meanwhile.
+        // A process that had it open before may have started something meanwhile.
         let count = self.at_work(&aside).await?;
         if count > 0 {
             return match renameat_with(CWD, &aside, CWD, &dir, RenameFlags::NOREPLACE) {

@@ -109,7 +109,7 @@ pub enum BoardsError {
         slug: Slug,
     },
     /// The board was archived while somebody had it open.
-    #[error("the board was archived; nothing new is begun on it")]
+    #[error("the board was archived; no new work starts on it")]
     Closed,
     /// Tasks of the board are being worked on.
     #[error("cannot {verb} board {slug}: {count} of its tasks {} being worked on; wait, or take them back with: vestal kanban --board {slug} reclaim TASK", if *count == 1 { "is" } else { "are" })]

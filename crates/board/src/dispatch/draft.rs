@@ -25,14 +25,14 @@ pub(super) enum QueueHold {
 
 /// A run that is to be mended, and what becomes of its task.
 #[derive(Debug)]
-pub(super) struct Mended<'a> {
+pub(super) struct RepairedRun<'a> {
     pub(super) watched: &'a WatchedRun,
     pub(super) repair: Repair,
     /// The task once the run has ended, where it ends.
     pub(super) after: Option<Task>,
 }
 
-impl Mended<'_> {
+impl RepairedRun<'_> {
     /// Returns how the run ends, where that is decided here and now.
     pub(super) const fn outcome(&self) -> Option<Outcome> {
         match &self.repair {
@@ -53,12 +53,12 @@ impl Mended<'_> {
 /// A decision in the making.
 #[derive(Debug)]
 pub(super) struct PlanDraft<'a> {
-    pub(super) mended: Vec<Mended<'a>>,
+    pub(super) mended: Vec<RepairedRun<'a>>,
     pub(super) woken: Vec<TaskId>,
     /// Those that had a guard, which is over.
     pub(super) unguarded: u64,
     pub(super) assigned: Vec<StartCandidate>,
-    /// Tasks that may be started, and what became of them.
+    /// Tasks that may be started, and their outcome.
     pub(super) queues: Vec<Queue>,
     /// Tasks that may not.
     pub(super) aside: Vec<(QueueHold, Queue)>,
@@ -92,7 +92,7 @@ impl<'a> PlanDraft<'a> {
         let mended = mend(snapshot, policy, &by);
         let mut queues = Queues::of(snapshot, held(snapshot, policy));
 
-        let frees = |mended: &&Mended<'_>| mended.repair.frees();
+        let frees = |mended: &&RepairedRun<'_>| mended.repair.frees();
         for task in mended.iter().filter(frees).filter_map(|mended| mended.after.as_ref()) {
             queues.add(task);
         }
@@ -152,11 +152,11 @@ fn mend<'a>(
     snapshot: &'a BoardSnapshot,
     policy: &DispatchPolicy,
     by: &Authority,
-) -> Vec<Mended<'a>> {
+) -> Vec<RepairedRun<'a>> {
     let mend = |watched: &'a WatchedRun| {
         let repair = repair::of(watched, snapshot.now, policy)?;
         let after = after(watched, &repair, snapshot, policy, by);
-        Some(Mended { watched, repair, after })
+        Some(RepairedRun { watched, repair, after })
     };
     snapshot.runs.iter().filter_map(mend).collect()
 }
@@ -183,7 +183,7 @@ fn after(
     Some(machine::end_run(task, facts, &failed, &policy.failures).task)
 }
 
-/// Returns the runs that go on, or something of whose worker may, when the
+/// Returns the runs that continue, or something of whose worker may, when the
 /// repairs are done.
 fn going<'a>(
     snapshot: &'a BoardSnapshot,

@@ -63,8 +63,8 @@ pub fn plan_together(snapshots: &[&BoardSnapshot], policy: &DispatchPolicy) -> V
 /// Puts a decision into words.
 fn finish(draft: PlanDraft<'_>, snapshot: &BoardSnapshot, policy: &DispatchPolicy) -> DispatchPlan {
     let mut result = DispatchResult { promoted: count(draft.woken.len()), ..Default::default() };
-    tell_mended(&draft, policy, &mut result);
-    tell_guarded(&draft, snapshot, policy, &mut result);
+    report_repaired(&draft, policy, &mut result);
+    report_guarded(&draft, snapshot, policy, &mut result);
     for candidate in &draft.assigned {
         result.auto_assigned_default.add(candidate.id.clone(), policy.shown);
     }
@@ -82,7 +82,7 @@ fn finish(draft: PlanDraft<'_>, snapshot: &BoardSnapshot, policy: &DispatchPolic
         starts.push(WorkerStart { task, profile, role });
     }
     for (why, left) in left(&draft) {
-        left.tell(why, policy, &mut result);
+        left.report(why, policy, &mut result);
     }
     DispatchPlan {
         repairs: draft.mended.into_iter().map(|mended| mended.repair).collect(),
@@ -94,7 +94,7 @@ fn finish(draft: PlanDraft<'_>, snapshot: &BoardSnapshot, policy: &DispatchPolic
     }
 }
 
-fn tell_mended(draft: &PlanDraft<'_>, policy: &DispatchPolicy, result: &mut DispatchResult) {
+fn report_repaired(draft: &PlanDraft<'_>, policy: &DispatchPolicy, result: &mut DispatchResult) {
     for mended in &draft.mended {
         let Some(outcome) = mended.outcome() else { continue };
         let task = &mended.watched.run.task_id;
@@ -119,7 +119,7 @@ fn tell_mended(draft: &PlanDraft<'_>, policy: &DispatchPolicy, result: &mut Disp
     }
 }
 
-fn tell_guarded(
+fn report_guarded(
     draft: &PlanDraft<'_>,
     snapshot: &BoardSnapshot,
     policy: &DispatchPolicy,
@@ -141,7 +141,7 @@ fn tell_guarded(
 
 /// Why tasks are left in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Why {
+pub(super) enum HoldReason {
     Aside(QueueHold),
     ProfileCapped,
     Capped,
@@ -170,20 +170,20 @@ pub(super) struct WaitingTask<'a> {
 
 /// Returns all tasks that are left in the queues, by reason, each in the order
 /// in which they wait.
-pub(super) fn left<'a>(draft: &'a PlanDraft<'_>) -> BTreeMap<Why, WaitingGroup<'a>> {
-    let mut left: BTreeMap<Why, WaitingGroup<'a>> = BTreeMap::new();
+pub(super) fn left<'a>(draft: &'a PlanDraft<'_>) -> BTreeMap<HoldReason, WaitingGroup<'a>> {
+    let mut left: BTreeMap<HoldReason, WaitingGroup<'a>> = BTreeMap::new();
     for (aside, queue) in &draft.aside {
-        left.entry(Why::Aside(*aside)).or_default().add_rest(queue, None, 0);
+        left.entry(HoldReason::Aside(*aside)).or_default().add_rest(queue, None, 0);
     }
     for queue in &draft.queues {
         let limit = draft.load.limit(&queue.key);
         let (why, by, current) = match limit {
-            Some((ReachedCap::Profile, current)) => (Why::ProfileCapped, None, current),
-            Some((ReachedCap::Other(by), current)) => (Why::Capped, Some(by), current),
-            None => (Why::Busy, None, 0),
+            Some((ReachedCap::Profile, current)) => (HoldReason::ProfileCapped, None, current),
+            Some((ReachedCap::Other(by), current)) => (HoldReason::Capped, Some(by), current),
+            None => (HoldReason::Busy, None, 0),
         };
         if !queue.busy.is_empty() {
-            left.entry(Why::Busy).or_default().add_busy(queue);
+            left.entry(HoldReason::Busy).or_default().add_busy(queue);
         }
         if queue.rest() > 0 {
             left.entry(why).or_default().add_rest(queue, by, current);
@@ -223,7 +223,7 @@ impl<'a> WaitingGroup<'a> {
         }));
     }
 
-    fn tell(&self, why: Why, policy: &DispatchPolicy, result: &mut DispatchResult) {
+    fn report(&self, why: HoldReason, policy: &DispatchPolicy, result: &mut DispatchResult) {
         let limit = policy.shown.limit();
         let known = || self.known.iter().take(limit);
         let names = || Bucket {
@@ -231,18 +231,18 @@ impl<'a> WaitingGroup<'a> {
             entries: known().map(|waiting| waiting.candidate.id.clone()).collect(),
         };
         match why {
-            Why::Aside(QueueHold::Unassigned) => result.skipped_unassigned = names(),
-            Why::Aside(QueueHold::Nonspawnable) => result.skipped_nonspawnable = names(),
-            Why::Aside(QueueHold::OtherHost) => result.skipped_other_host = names(),
-            Why::Busy => result.skipped_workspace_busy = names(),
-            Why::ProfileCapped => {
+            HoldReason::Aside(QueueHold::Unassigned) => result.skipped_unassigned = names(),
+            HoldReason::Aside(QueueHold::Nonspawnable) => result.skipped_nonspawnable = names(),
+            HoldReason::Aside(QueueHold::OtherHost) => result.skipped_other_host = names(),
+            HoldReason::Busy => result.skipped_workspace_busy = names(),
+            HoldReason::ProfileCapped => {
                 let entry = |waiting: &WaitingTask<'_>| {
                     (waiting.candidate.id.clone(), waiting.profile.to_owned(), waiting.current)
                 };
                 result.skipped_per_profile_capped =
                     Bucket { count: self.count, entries: known().map(entry).collect() };
             }
-            Why::Capped => {
+            HoldReason::Capped => {
                 let entry = |waiting: &WaitingTask<'_>| {
                     Some(Capped {
                         task_id: waiting.candidate.id.clone(),

@@ -204,7 +204,7 @@ proptest! {
             }
         }
         let result = &plan.result;
-        let told: Vec<TaskId> = started(&plan)
+        let reported: Vec<TaskId> = started(&plan)
             .into_iter()
             .chain(result.skipped_unassigned.entries.iter().cloned())
             .chain(result.skipped_nonspawnable.entries.iter().cloned())
@@ -212,8 +212,8 @@ proptest! {
             .chain(result.skipped_capped.entries.iter().map(|entry| entry.task_id.clone()))
             .chain(result.skipped_workspace_busy.entries.iter().cloned())
             .collect();
-        let set: BTreeSet<TaskId> = told.iter().cloned().collect();
-        prop_assert_eq!(set.len(), told.len(), "none twice");
+        let set: BTreeSet<TaskId> = reported.iter().cloned().collect();
+        prop_assert_eq!(set.len(), reported.len(), "none twice");
         prop_assert_eq!(set, queued);
         prop_assert_eq!(result.spawned.count, count(plan.starts.len()));
         prop_assert_eq!(result.skipped_capped.count, count(result.skipped_capped.entries.len()));

@@ -46,7 +46,7 @@ fn a_task_that_is_held_back_is_told_the_first_cap_in_its_way() {
         Caps { global: Some(6), host: Some(4), board: Some(1), profile: Some(1), tenant: Some(1) };
     let result = planned(&input, &capped(all)).result;
     assert_eq!(result.skipped_per_profile_capped.entries, [(waiting.clone(), "ada".to_owned(), 1)]);
-    let told = |caps: Caps| {
+    let reported = |caps: Caps| {
         let result = planned(&input, &capped(caps)).result;
         assert!(result.spawned.is_empty() && result.skipped_per_profile_capped.is_empty());
         assert_eq!(result.skipped_capped.count, 1);
@@ -55,13 +55,13 @@ fn a_task_that_is_held_back_is_told_the_first_cap_in_its_way() {
         (entry.by, entry.current)
     };
     let caps = Caps { profile: None, ..all };
-    assert_eq!(told(caps), (CappedBy::Tenant, 1));
+    assert_eq!(reported(caps), (CappedBy::Tenant, 1));
     let caps = Caps { tenant: None, ..caps };
-    assert_eq!(told(caps), (CappedBy::Board, 1));
+    assert_eq!(reported(caps), (CappedBy::Board, 1));
     let caps = Caps { board: None, ..caps };
-    assert_eq!(told(caps), (CappedBy::Global, 6));
+    assert_eq!(reported(caps), (CappedBy::Global, 6));
     let caps = Caps { global: None, ..caps };
-    assert_eq!(told(caps), (CappedBy::Host, 4));
+    assert_eq!(reported(caps), (CappedBy::Host, 4));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a dispatcher may do, as the settings say.
+//! What a dispatcher may do, as configured.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub struct FailurePolicy {
 
 impl FailurePolicy {
     /// Returns the failures at which a task is given up whose run ended so; none:
-    /// it is no failure. Every end of a worker is one that did not bring the task
+    /// it is not a failure. Every end of a worker is one that did not bring the task
     /// on; a claim that ran out is none where there was no worker.
     pub fn limit(&self, run: &Run, outcome: Outcome) -> Option<u32> {
         self.budgets.of(outcome).filter(|_| run.process.is_some() || outcome != Outcome::Reclaimed)
@@ -104,7 +104,7 @@ pub struct Budgets {
 
 impl Budgets {
     /// Returns the failures at which a task is given up for this cause; none:
-    /// it is no failure, however often it happens.
+    /// it is not a failure, however often it happens.
     pub const fn of(&self, cause: Outcome) -> Option<u32> {
         match cause {
             Outcome::Crashed => Some(self.crashed),

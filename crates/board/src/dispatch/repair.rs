@@ -110,7 +110,7 @@ pub(super) fn of(watched: &WatchedRun, now: Time, policy: &DispatchPolicy) -> Op
             reason: "its run has ended".to_owned(),
         }),
         Liveness::Gone { .. } | Liveness::Person => gone,
-        // Whoever was to start it may be about to; after the lease it is not.
+        // Its dispatcher may be about to start it; after the lease it is not.
         Liveness::Unknown => (run.expires_at <= now).then_some(Repair::Gone { run: run.id }),
         // Only its own host can prove it.
         Liveness::Foreign => None,
@@ -146,9 +146,7 @@ fn of_open(run: &Run, life: Liveness, now: Time, policy: &DispatchPolicy) -> Opt
             end(Outcome::Reclaimed, format!("its lease was not renewed{host}"))
         }
         (Liveness::Person, _) => end(Outcome::Reclaimed, "the claim ran out".to_owned()),
-        (Liveness::Unknown, _) => {
-            end(Outcome::Reclaimed, "its worker was never heard of".to_owned())
-        }
+        (Liveness::Unknown, _) => end(Outcome::Reclaimed, "its worker never reported".to_owned()),
     }
 }
 
@@ -165,7 +163,7 @@ fn quiet(run: &Run, now: Time, policy: &DispatchPolicy) -> Option<Duration> {
     policy.stale_after.filter(|limit| over(last, *limit, now))
 }
 
-/// Reports whether a run counts against the caps: it goes on, or something of
+/// Reports whether a run counts against the caps: it continues, or something of
 /// its worker may.
 ///
 /// What another host does not prove is believed for one more lease: its worker
@@ -180,7 +178,7 @@ pub(super) fn counts(watched: &WatchedRun, now: Time, policy: &DispatchPolicy) -
 
 /// Reports whether a run takes a slot, as far as can be seen from here. It does
 /// not once it is over and only the books of its board are to be put right:
-/// whoever does that may never come, and the slot is free all the same.
+/// that may never happen, and the slot is free all the same.
 pub fn takes_slot(watched: &WatchedRun, now: Time, policy: &DispatchPolicy) -> bool {
     let freed = of(watched, now, policy).is_some_and(|repair| repair.frees());
     !freed && counts(watched, now, policy)

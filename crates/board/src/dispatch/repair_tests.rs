@@ -9,7 +9,7 @@ fn earlier(duration: Duration) -> Time {
     Time::from_millis(NOW.millis() - i64::try_from(duration.as_millis()).unwrap())
 }
 
-/// Plans for a board on which one run goes on.
+/// Plans for a board on which one run continues.
 fn planned(life: Liveness, with: impl FnOnce(&mut Run)) -> (DispatchPlan, RunId, TaskId) {
     let mut input = PlanInput::of(&["ada"]);
     let run = input.running_with("ada", life, |run, _| with(run));
@@ -161,7 +161,7 @@ fn a_worker_that_is_being_stopped_ends_as_was_decided() {
     assert_eq!((*run, plan.result.timed_out.count), (id, 1));
     let (plan, ..) = planned(Liveness::Alive, stopping);
     assert!(matches!(plan.repairs.as_slice(), [Repair::Stop { outcome: Outcome::TimedOut, .. }]));
-    assert!(plan.result.timed_out.is_empty(), "that it took too long was told before");
+    assert!(plan.result.timed_out.is_empty(), "that it took too long was reported before");
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Load {
 
     fn count(&mut self, watched: &WatchedRun, policy: &DispatchPolicy) {
         let (run, task) = (&watched.run, watched.task.as_ref());
-        // Whoever claims a task by hand does the work of the profile that it waits for.
+        // A person who claims a task by hand does the work of the profile that it waits for.
         let waits_for = task.and_then(|task| task.profile_for(run.role));
         let profile = run.profile.as_ref().or(waits_for).map_or("", |name| name.as_str());
         let tenant = task.and_then(|task| task.tenant.as_deref()).unwrap_or_default();
@@ -174,7 +174,7 @@ impl StartCandidate {
     }
 }
 
-/// A queue whose tasks may be started, and what became of them.
+/// A queue whose tasks may be started, and their outcome.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) key: LaneKey,

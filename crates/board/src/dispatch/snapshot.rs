@@ -109,7 +109,7 @@ impl std::fmt::Debug for DispatchView<'_> {
 }
 
 impl BoardSnapshot {
-    /// Reads what a plan needs: all that goes on, and of each queue as much as
+    /// Reads what a plan needs: all that continues, and of each queue as much as
     /// could be started and is to be shown.
     pub async fn take(
         read: &mut dyn Read,

@@ -107,7 +107,6 @@ impl PlanInput {
         number
     }
 
-    /// Returns all of it.
     pub(super) fn snapshot(&self) -> BoardSnapshot {
         let mut lanes: BTreeMap<LaneKey, Lane> = BTreeMap::new();
         let mut heads: BTreeMap<LaneKey, Vec<Task>> = BTreeMap::new();

@@ -13,7 +13,7 @@ use super::values::{Cap, CountOrSame, DurabilityChoice, Uncapped};
 
 /// What the cap per host is unless somebody says a number.
 const MEMORY: &str = "one for each 128 MiB of memory that is available, from 2 to 64";
-/// Of the number of failures that a person is told of.
+/// Of the number of failures that is reported to a person.
 const FAILURES: (Range, &str) = (Range { min: 1, max: 1000 }, "kanban.failure_limit");
 
 vestal_config::keys! {
@@ -69,7 +69,7 @@ vestal_config::keys! {
     }
 
     /// Failures of one kind (a crash, a time limit, a worker that could not be started, was not heard
-    /// of or was told to end) at which a task is given up and waits for a person. This and the
+    /// of or was asked to end) at which a task is given up and waits for a person. This and the
     /// settings for pauses are those of the default profile, whichever profile works.
     KANBAN_FAILURE_LIMIT: Count = "kanban.failure_limit" {
         default: Count::new(2),

@@ -96,16 +96,16 @@ fn a_cap_in_quotes_counts_and_one_that_is_none_never_stops_anything() {
 fn a_cap_that_is_none_is_a_warning_and_cannot_be_set() {
     let home = TestHome::with_config("kanban:\n  max_spawn: 0\n");
     let found = home.settings(&[("VESTAL_KANBAN_MAX_IN_PROGRESS", "lots")]).check();
-    let said: Vec<_> = found.iter().map(|own| (own.severity, own.message.clone())).collect();
+    let printed: Vec<_> = found.iter().map(|own| (own.severity, own.message.clone())).collect();
     let expected = |key: &str, text: &str, place: String| {
-        let why = "is no whole number from 1 on, so there is no such cap";
+        let why = "is not a whole number ≥ 1, so the cap is ignored";
         let allowed = "allowed: 1 or more; none for no cap";
         (Severity::Warning, format!("{key} is \"{text}\" ({place}), which {why}; {allowed}"))
     };
     let variable = "environment variable VESTAL_KANBAN_MAX_IN_PROGRESS".to_owned();
     let place = format!("{}:2:14", home.home().config_file().display());
     assert_eq!(
-        said,
+        printed,
         [
             expected("kanban.max_in_progress", "lots", variable),
             expected("kanban.max_spawn", "0", place)
@@ -119,14 +119,14 @@ fn a_cap_that_is_none_is_a_warning_and_cannot_be_set() {
 }
 
 #[test]
-fn keys_of_the_board_that_mean_nothing_yet_are_told_from_misspelt_ones() {
+fn keys_of_the_board_that_mean_nothing_yet_are_distinguished_from_misspelt_ones() {
     let home = TestHome::with_config(
         "kanban:\n  auto_promote_children: true\n  auto_decompose: true\n  max_spwan: 3\n  \
          diagnostics:\n    crash_treshold: 2\n",
     );
     let root = format!("{}:", home.home().config_file().display());
-    let said = |own: SettingFinding| own.message.replace(&root, "");
-    let found: Vec<_> = home.settings(&[]).check().into_iter().map(said).collect();
+    let printed = |own: SettingFinding| own.message.replace(&root, "");
+    let found: Vec<_> = home.settings(&[]).check().into_iter().map(printed).collect();
     assert_eq!(
         found,
         [
@@ -145,9 +145,9 @@ fn the_board_is_chosen_by_a_variable_of_the_environment_only() {
     fs::write(home.home().env_file(), "VESTAL_KANBAN_BOARD=other\n").expect("written");
     let settings = home.settings(&[("VESTAL_KANBAN_BOARD", "Mine")]);
     assert_eq!(board_variable(settings.environment()).as_deref(), Some("Mine"));
-    let said: Vec<_> = settings.check().into_iter().map(|own| own.message).collect();
+    let printed: Vec<_> = settings.check().into_iter().map(|own| own.message).collect();
     let expected = "VESTAL_KANBAN_BOARD has no effect here; set it in the environment";
-    assert!(said.iter().any(|message| message.ends_with(expected)), "{said:?}");
+    assert!(printed.iter().any(|message| message.ends_with(expected)), "{printed:?}");
     let empty = TestHome::with_config("").settings(&[("VESTAL_KANBAN_BOARD", "")]);
     assert_eq!(board_variable(empty.environment()), None);
 }

@@ -20,7 +20,7 @@ pub enum Uncapped {
 /// A cap on what goes on at the same time.
 ///
 /// Whatever was given, this is one: a cap that cannot be understood must not
-/// stop all work, so it is none, and what was given is kept to be told about.
+/// stop all work, so it is refused, and the given value is kept for the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cap {
     /// No cap.
@@ -47,7 +47,7 @@ impl Cap {
         matches!(self, Self::Auto(_))
     }
 
-    /// Returns what was given and is no cap.
+    /// Returns what was given and is not a cap.
     pub fn invalid(&self) -> Option<&str> {
         match self {
             Self::Invalid(text) => Some(text),
@@ -96,7 +96,7 @@ impl Setting for Cap {
     }
 
     fn doubt(&self) -> Option<&'static str> {
-        self.invalid().map(|_| "is no whole number from 1 on, so there is no such cap")
+        self.invalid().map(|_| "is not a whole number ≥ 1, so the cap is ignored")
     }
 
     fn allowed(limits: &Uncapped) -> String {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_that_is_no_number_is_no_cap_and_told_of() {
+    fn a_cap_that_is_not_a_number_is_ignored_with_a_warning() {
         for (text, cap) in [("4", 4), (" 4 ", 4), ("007", 7), ("99999999999999999999", u32::MAX)] {
             assert_eq!(read::<Cap>(text, &Uncapped::None), Ok(Cap::At(cap)), "{text}");
         }

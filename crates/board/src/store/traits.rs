@@ -22,13 +22,13 @@ pub trait BoardStore: Send + Sync + 'static {
     /// Begins to write, as soon as nobody else does. Transactions take effect
     /// one after the other; what is dropped without a commit did not happen.
     async fn write(&self) -> Result<Box<dyn Write + '_>>;
-    /// Returns what tells of changes by anybody, on any host.
+    /// Returns what reports changes by anybody, on any host.
     fn changes(&self) -> Result<Box<dyn Changes>>;
     /// Closes the connections.
     async fn close(&self) -> Result<()>;
 }
 
-/// Tells of changes.
+/// Reports changes.
 #[async_trait]
 pub trait Changes: Send {
     /// Waits until something may have changed since the last call returned (or
@@ -96,7 +96,7 @@ pub trait ReadLists: Send {
     async fn blocked_before(&mut self, moment: Time, limit: u32) -> Result<Vec<Task>>;
     /// Returns tasks that were blocked so often since a moment, and how often,
     /// as far as the latest events tell.
-    async fn blocked_often(
+    async fn blocked_repeatedly(
         &mut self,
         since: Time,
         at_least: u32,
@@ -134,6 +134,8 @@ pub trait WriteDetails: Send {
     async fn unlink(&mut self, parent: &TaskId, child: &TaskId) -> Result<bool>;
     /// Adds a comment, and returns its number.
     async fn comment(&mut self, id: &TaskId, author: &str, body: &str) -> Result<i64>;
+    /// Adds a comment that was made earlier, and returns its number.
+    async fn comment_at(&mut self, id: &TaskId, author: &str, body: &str, at: Time) -> Result<i64>;
     /// Adds a file, and returns its number. The number in it is not used.
     async fn add_attachment(&mut self, attachment: &Attachment) -> Result<i64>;
     /// Forgets a file.
@@ -157,7 +159,7 @@ pub trait ReadEvents: Send {
 #[async_trait]
 pub trait WriteEvents: Send {
     /// Adds events.
-    async fn tell(&mut self, events: &[NewTaskEvent]) -> Result<()>;
+    async fn add_events(&mut self, events: &[NewTaskEvent]) -> Result<()>;
     /// Forgets old events and runs; the last of each task stay. Returns how many
     /// of each went.
     async fn prune(&mut self, keep: &Retention) -> Result<(u64, u64)>;

@@ -1,4 +1,4 @@
-//! What a worker is told about its task.
+//! A worker's instructions about its task.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::task::{Attachment, Comment, Task};
 use crate::time::Time;
 use crate::{Board, Result};
 
-/// Bytes of each part. Together they are what a worker is told at most, so that
+/// Bytes of each part. Together they limit a worker's instructions, so that
 /// no part takes the room of another.
 const HEADER: usize = 2 * 1024;
 const BODY: usize = 8 * 1024;
@@ -39,7 +39,7 @@ const LAST_COMMENTS: u32 = 30;
 const LAST_EVENTS: u32 = 200;
 const LAST_DONE: u32 = 5;
 const LAST_PARENTS: usize = 20;
-/// Bytes of a task's own text that a worker is told.
+/// Bytes of a task's own text in a worker's instructions.
 const SHOWN_BODY: usize = BODY - 256;
 
 /// The files of a finished task that another one waited for.
@@ -47,19 +47,19 @@ const SHOWN_BODY: usize = BODY - 256;
 pub struct HandedOver {
     /// The task that is finished.
     pub task: TaskId,
-    /// Its files: what it was given, and what came of it.
+    /// Its files: what it was given, and its outcome.
     pub files: Vec<Attachment>,
 }
 
 impl Task {
     /// Reports whether [`Board::context`] has only the beginning of the task's text.
-    pub fn is_told_in_part(&self) -> bool {
+    pub fn is_cut_in_context(&self) -> bool {
         self.body.trim_end().len() > SHOWN_BODY
     }
 }
 
 impl Board {
-    /// Returns what a worker is told about its task, in a bounded text: what is
+    /// Returns a worker's instructions about its task, in a bounded text: what is
     /// to be done, what was tried, what the tasks before it handed over, and
     /// what was said.
     #[boxed]
@@ -144,7 +144,7 @@ fn body(task: &Task) -> String {
         return String::new();
     }
     let shown = clip(task.body.trim_end(), SHOWN_BODY);
-    let rest = if task.is_told_in_part() {
+    let rest = if task.is_cut_in_context() {
         "\nThis is only the beginning of what is to be done. The whole text is in `task.body` of \
          kanban_show; a person reads it with `vestal kanban show`.\n"
     } else {
@@ -274,8 +274,8 @@ fn answered(events: &[TaskEvent], mut comments: Vec<Comment>) -> (String, Vec<Co
     let question =
         question.map(|question| format!("The work stopped with:\n{}\n", quoted(&question)));
     let title = format!(
-        "## What was answered\n\n{}What the people in charge said to that belongs to what is to be \
-         done. Follow it.",
+        "## Answers\n\n{}The answers of the people in charge are part of the task. Follow \
+         them.",
         question.unwrap_or_default()
     );
     (section(&title, &entries.collect::<Vec<_>>(), ANSWERS), comments)

@@ -18,7 +18,7 @@ use crate::task::{Task, TaskWorkspace};
 use crate::time::Time;
 use crate::{Board, Result};
 
-/// How often names are made anew because they are taken.
+/// How often names are rebuilt because they are taken.
 const ATTEMPTS: u32 = 3;
 /// Tasks that are given to the store at once.
 const UNWRITTEN: usize = 256;
@@ -61,7 +61,7 @@ pub struct NewTask {
     pub reviewer: Option<ProfileName>,
     /// The conversation it is made in.
     pub session_id: Option<String>,
-    /// Who makes it, where that is not whoever asks. A worker cannot say so.
+    /// Who makes it, if not the caller. A worker cannot set it.
     pub created_by: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub enum Initial {
     Queue,
     /// As a rough idea.
     Triage,
-    /// Waiting for a person to let it go on.
+    /// Waiting for a person to let it continue.
     Blocked,
     /// Put off until a moment.
     At(Time),
@@ -215,7 +215,7 @@ impl Creation<'_> {
                 payload: created_payload(task, parents),
             });
         }
-        self.tx.tell(&events).await
+        self.tx.add_events(&events).await
     }
 }
 

@@ -141,7 +141,7 @@ fn finding(task: &Task, kind: Rule, severity: Severity, message: String) -> Task
 }
 
 /// The longer something lasts, the worse it is.
-fn worse_with_time(lasted: Duration, threshold: Duration) -> Severity {
+fn severity_by_duration(lasted: Duration, threshold: Duration) -> Severity {
     if lasted >= threshold.saturating_mul(6) {
         Severity::Critical
     } else if lasted >= threshold.saturating_mul(2) {
@@ -195,7 +195,7 @@ async fn blocked(
     let moment = Time::from_millis(now.millis().saturating_sub(lasted));
     for task in tx.blocked_before(moment, thresholds.limit).await? {
         let since = task.updated_at;
-        let severity = worse_with_time(since.until(now), thresholds.blocked);
+        let severity = severity_by_duration(since.until(now), thresholds.blocked);
         let reason = task.block_reason.as_deref().unwrap_or("no reason was given");
         let message = format!("blocked for {}: {}", hours(since.until(now)), short(reason));
         let mut found = finding(&task, Rule::StuckInBlocked, severity, message);
@@ -214,7 +214,9 @@ async fn cycling(
 ) -> Result<()> {
     let window = i64::try_from(thresholds.block_cycle_window.as_millis()).unwrap_or(i64::MAX);
     let since = Time::from_millis(tx.now().millis().saturating_sub(window));
-    for (id, times) in tx.blocked_often(since, thresholds.block_cycles, thresholds.limit).await? {
+    for (id, times) in
+        tx.blocked_repeatedly(since, thresholds.block_cycles, thresholds.limit).await?
+    {
         let Some(task) = tx.task(&id).await? else { continue };
         if task.status.satisfies_children() {
             continue;
@@ -245,8 +247,8 @@ async fn stranded(
             if waited < thresholds.stranded && !is_of_missing_profile(lane, thresholds) {
                 continue;
             }
-            let Some((why, help)) = why_stranded(lane, thresholds, &task.id) else { continue };
-            let severity = worse_with_time(waited, thresholds.stranded);
+            let Some((why, help)) = stranded_reason(lane, thresholds, &task.id) else { continue };
+            let severity = severity_by_duration(waited, thresholds.stranded);
             let message = format!("waits for a worker for {}: {why}", hours(waited));
             let mut found = finding(&task, Rule::StrandedInReady, severity, message);
             found.since = Some(since);
@@ -266,11 +268,11 @@ fn is_of_missing_profile(lane: &Lane, thresholds: &Thresholds) -> bool {
 
 /// Returns why nobody takes tasks of a lane and what helps, unless it is only
 /// that others are before them.
-fn why_stranded(lane: &Lane, thresholds: &Thresholds, id: &TaskId) -> Option<(String, String)> {
+fn stranded_reason(lane: &Lane, thresholds: &Thresholds, id: &TaskId) -> Option<(String, String)> {
     let profile = lane.key.profile.as_str();
     let assign = format!("vestal kanban assign {id} PROFILE");
     if profile.is_empty() {
-        return Some(("nobody is assigned to it".to_owned(), assign));
+        return Some(("it has no assignee".to_owned(), assign));
     }
     if is_of_missing_profile(lane, thresholds) {
         return Some((format!("there is no profile {profile}"), assign));

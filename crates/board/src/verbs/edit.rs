@@ -31,7 +31,7 @@ pub struct TaskEdit {
     pub skills: Option<Vec<String>>,
     /// Time that a run may take, or any.
     pub max_runtime: Option<Option<Duration>>,
-    /// Failures at which it is given up, or as the settings say.
+    /// Failures at which it is given up, or as configured.
     pub max_retries: Option<Option<u32>>,
     /// Model to ask, or the profile's.
     pub model: Option<Option<String>>,
@@ -39,16 +39,16 @@ pub struct TaskEdit {
     pub needs_review: Option<bool>,
     /// The profile that looks at it, or a person.
     pub reviewer: Option<Option<ProfileName>>,
-    /// What came of it.
+    /// Its outcome.
     pub result: Option<String>,
-    /// What was last said about the work.
+    /// The last report about the work.
     pub summary: Option<String>,
     /// The same for machines: an object.
     pub metadata: Option<Value>,
 }
 
 impl TaskEdit {
-    /// Reports whether it is only about what came of the work, which is all that
+    /// Reports whether it is only about the result of the work, which is all that
     /// a worker may change.
     fn is_about_outcome(&self) -> bool {
         let outcome = Self {
@@ -63,7 +63,7 @@ impl TaskEdit {
 
 impl Board {
     /// Changes what is said about a task; where it stands is not touched. A
-    /// worker may change what came of its own task.
+    /// worker may change the result of its own task.
     #[boxed]
     pub async fn edit(&self, by: &Authority, id: &TaskId, edit: TaskEdit) -> Result<Task> {
         let mut tx = self.write().await?;
@@ -79,14 +79,14 @@ impl Board {
         }
         let mut after = before.clone();
         let mut fields = change(&mut after, &edit)?;
-        let run = tell_run(&mut *tx, &before, &edit, &mut fields).await?;
+        let run = edit_last_run(&mut *tx, &before, &edit, &mut fields).await?;
         let events = events(&before, &after, &edit, &fields, run);
         if events.is_empty() {
             return Ok(before);
         }
         after.updated_at = tx.now();
         tx.update_task(&before, &after).await?;
-        tx.tell(&events).await?;
+        tx.add_events(&events).await?;
         tx.commit().await?;
         Ok(after)
     }
@@ -244,7 +244,7 @@ fn change(task: &mut Task, edit: &TaskEdit) -> Result<Vec<&'static str>> {
 }
 
 /// Changes what the last run says about the work.
-async fn tell_run(
+async fn edit_last_run(
     tx: &mut dyn Write,
     task: &Task,
     edit: &TaskEdit,

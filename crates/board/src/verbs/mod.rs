@@ -3,6 +3,7 @@
 //! of the task, and writes that down with the event (`transition`). Who may ask is
 //! decided there, too, against the store.
 
+mod adopt;
 mod context;
 mod create;
 mod diagnostics;
@@ -16,6 +17,7 @@ mod runs;
 pub mod steps;
 pub(crate) mod transition;
 
+pub use adopt::{AdoptedRun, AdoptedTask};
 pub use context::HandedOver;
 pub use create::{CreatedTask, Creation, Initial, NewTask};
 pub use diagnostics::{Rule, Severity, TaskFinding, Thresholds};
@@ -25,6 +27,6 @@ pub use limits::{
     TASKS_PER_RUN,
 };
 pub use moves::{Block, Promotion, TaskCompletion};
-pub use reads::{BoardStats, Sheet};
+pub use reads::{BoardStats, TaskSheet};
 pub use runs::{Claim, Heartbeat, RunEnd};
 pub use transition::Moved;

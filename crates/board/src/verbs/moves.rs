@@ -1,4 +1,4 @@
-//! Verbs that move a task to another status: it waits and goes on, it is done, submitted, sent
+//! Verbs that move a task to another status: it waits and continues, it is done, submitted, sent
 //! back, archived, reopened or deleted.
 
 use std::fs;
@@ -24,12 +24,12 @@ use crate::{Board, Result};
 /// Runs that are looked at: more than any task has whose workers may live.
 const RUNS: u32 = 1000;
 
-/// What whoever worked hands over.
+/// The result of a run: what it hands over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskCompletion {
     /// What was done, for people and for the tasks that wait for this one.
     pub summary: Option<String>,
-    /// What came of it.
+    /// Its outcome.
     pub result: Option<String>,
     /// The same for machines: an object.
     pub metadata: Option<Value>,
@@ -60,7 +60,7 @@ impl TaskCompletion {
     }
 }
 
-/// Why a task cannot go on.
+/// Why a task cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// In words.
@@ -212,7 +212,7 @@ impl Board {
         let mut step = self.begin(by, permit, id).await?;
         let phantoms = phantoms(&mut step, by, &done.created_cards).await?;
         if !phantoms.is_empty() {
-            return Err(refuse_phantoms(step, by, &done, phantoms).await?.into());
+            return Err(refuse_unknown_cards(step, by, &done, phantoms).await?.into());
         }
         let change = step.decide(|task, facts| decide(task, facts, &done))?;
         step.commit(change).await
@@ -240,7 +240,7 @@ impl Board {
         self.transition(by, Permit::Person("archive"), id, machine::archive).await
     }
 
-    /// Takes up a task anew that was done or put away. Tasks that wait for it
+    /// Takes up a task again that was done or put away. Tasks that wait for it
     /// and could be worked on have to wait again.
     #[boxed]
     pub async fn reopen(&self, by: &Authority, id: &TaskId, reason: &str) -> Result<Moved> {
@@ -319,7 +319,7 @@ async fn phantoms(
 
 /// Records that a worker named tasks which are not there; its own task is left
 /// as it is.
-async fn refuse_phantoms(
+async fn refuse_unknown_cards(
     step: Transition<'_>,
     by: &Authority,
     done: &TaskCompletion,

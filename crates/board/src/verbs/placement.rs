@@ -16,7 +16,7 @@ words! {
     PlacementVerb: "move" {
         /// It is made ready.
         Promote = "promote",
-        /// It goes on.
+        /// It continues.
         Unblock = "unblock",
         /// It waits for a person.
         Block = "block",
@@ -32,7 +32,7 @@ words! {
         RequestChanges = "request_changes",
         /// It is taken from its holder.
         Reclaim = "reclaim",
-        /// It is taken up anew.
+        /// It is taken up again.
         Reopen = "reopen",
         /// It is put away.
         Archive = "archive",
@@ -53,7 +53,7 @@ words! {
 
 /// A way from one column to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
+pub struct ColumnMove {
     /// Where the task goes. One that waits for others becomes `todo` in place of `ready`.
     pub to: Status,
     /// What is done.
@@ -62,18 +62,18 @@ pub struct Way {
     pub words: Words,
 }
 
-const fn way(to: Status, verb: PlacementVerb, words: Words) -> Way {
-    Way { to, verb, words }
+const fn way(to: Status, verb: PlacementVerb, words: Words) -> ColumnMove {
+    ColumnMove { to, verb, words }
 }
 
-const ARCHIVE: Way = way(Status::Archived, PlacementVerb::Archive, Words::None);
-const BLOCK: Way = way(Status::Blocked, PlacementVerb::Block, Words::Needed);
-const COMPLETE: Way = way(Status::Done, PlacementVerb::Complete, Words::Optional);
-const SCHEDULE: Way = way(Status::Scheduled, PlacementVerb::Schedule, Words::Needed);
-const SUBMIT: Way = way(Status::Review, PlacementVerb::Submit, Words::Optional);
+const ARCHIVE: ColumnMove = way(Status::Archived, PlacementVerb::Archive, Words::None);
+const BLOCK: ColumnMove = way(Status::Blocked, PlacementVerb::Block, Words::Needed);
+const COMPLETE: ColumnMove = way(Status::Done, PlacementVerb::Complete, Words::Optional);
+const SCHEDULE: ColumnMove = way(Status::Scheduled, PlacementVerb::Schedule, Words::Needed);
+const SUBMIT: ColumnMove = way(Status::Review, PlacementVerb::Submit, Words::Optional);
 
 /// Returns where a task of a column can be moved by hand.
-pub const fn ways(from: Status) -> &'static [Way] {
+pub const fn ways(from: Status) -> &'static [ColumnMove] {
     use PlacementVerb as Verb;
     match from {
         Status::Triage => const { &[way(Status::Ready, Verb::Promote, Words::Optional), ARCHIVE] },

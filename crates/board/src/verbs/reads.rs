@@ -26,10 +26,10 @@ const MANY: u32 = 1000;
 
 /// All about a task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sheet {
+pub struct TaskSheet {
     /// The task.
     pub task: Task,
-    /// What was last said about the work.
+    /// The last report about the work.
     pub latest_summary: Option<String>,
     /// The tasks it waits for, finished or not.
     pub parents: Vec<Relative>,
@@ -101,11 +101,11 @@ impl Board {
 
     /// Returns all about a task.
     #[boxed]
-    pub async fn show(&self, id: &TaskId) -> Result<Sheet> {
+    pub async fn show(&self, id: &TaskId) -> Result<TaskSheet> {
         let mut tx = self.read().await?;
         let task = transition::find(&mut *tx, id).await?;
         let runs = tx.runs(id, MANY).await?;
-        Ok(Sheet {
+        Ok(TaskSheet {
             latest_summary: runs.iter().rev().find_map(|run| run.summary.clone()),
             parents: tx.parents(id).await?,
             children: tx.children(id).await?,

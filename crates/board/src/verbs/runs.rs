@@ -22,7 +22,7 @@ use crate::{Board, Result};
 pub struct Claim {
     /// How long it is held without being renewed.
     pub lease: Duration,
-    /// The profile that works on it; none: whoever asks does.
+    /// The profile that works on it; none: the caller does.
     pub profile: Option<ProfileName>,
     /// What for.
     pub role: Role,
@@ -77,8 +77,8 @@ impl Board {
         let Some(mut run) = run else {
             return held.map(drop);
         };
-        // Whoever started it and the worker itself may both say so; one of them
-        // may have died before.
+        // The dispatcher that started it and the worker itself may both record it; one of
+        // them may have died before.
         if run.process.as_ref() == Some(&process) {
             return held.map(drop);
         }
@@ -95,8 +95,8 @@ impl Board {
         held.map(drop)
     }
 
-    /// Renews a worker's lease and returns until when. It is no event: a worker
-    /// that lives is no news.
+    /// Renews a worker's lease and returns until when. It is not an event: a worker
+    /// that lives is not news.
     #[boxed]
     pub async fn heartbeat(&self, fence: &Fence, beat: Heartbeat) -> Result<Time> {
         let beat = beat.checked()?;

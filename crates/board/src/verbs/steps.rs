@@ -1,5 +1,5 @@
 //! What a dispatcher does, one step at a time, inside its own transaction. Each
-//! looks at the board anew: what was planned may not be so any more.
+//! looks at the board again: what was planned may not be so any more.
 
 use std::time::Duration;
 
@@ -174,9 +174,9 @@ pub async fn end_run_in(
     end_in(tx, run, &end, policy, counted).await
 }
 
-/// Returns how a run ends whose worker says that it was told to end: if it is
+/// Returns how a run ends whose worker reports that it was asked to end: if it is
 /// being stopped, then for the reason that it is stopped for. The worker and
-/// whoever stops it both write that down, and either may be the first.
+/// the process that stops it both record that, and either may be the first.
 fn as_intended(run: &Run, end: &RunEnd) -> RunEnd {
     match run.stopping.filter(|_| end.outcome == Outcome::Terminated) {
         Some(outcome) => {
@@ -328,7 +328,7 @@ pub async fn stop_in(
 }
 
 /// Leaves a task with a worker that could not be stopped: another one beside it
-/// would do the same work twice. It is told once.
+/// would do the same work twice. It is reported once.
 #[boxed]
 pub async fn defer_in(tx: &mut dyn Write, id: RunId, hold: Duration) -> Result<bool> {
     let mut run = run(tx, id).await?;

@@ -3,7 +3,7 @@
 //! [`Board::begin`] opens it: it checks who asks and reads the task. The state
 //! machine decides, and [`Transition::commit`] writes that down: the task, its
 //! run, the events, and what it means for the tasks that wait for it. The commit
-//! wakes whoever follows the board. Dropped before, nothing happened.
+//! wakes all that follow the board. Dropped before, nothing happened.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{Board, Result};
 /// How long a worker that has reported may take to exit.
 const EXIT_GRACE: Duration = Duration::from_secs(30);
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// The task as it is now.
@@ -209,7 +209,7 @@ impl TaskState {
     ) -> Result<Moved> {
         let Self { task: before, run, now, .. } = self;
         let mut moved = write(tx, by, &before, run, change, now).await?;
-        moved.promoted = tell_children(tx, &before, &moved.task).await?;
+        moved.promoted = update_children(tx, &before, &moved.task).await?;
         Ok(moved)
     }
 }
@@ -234,7 +234,7 @@ pub(crate) async fn record(
     kind: Kind,
     payload: Value,
 ) -> Result<()> {
-    tx.tell(&[NewTaskEvent { task: task.clone(), run, kind, payload }]).await
+    tx.add_events(&[NewTaskEvent { task: task.clone(), run, kind, payload }]).await
 }
 
 async fn write(
@@ -264,7 +264,7 @@ async fn write(
     if let Some(comment) = comment {
         tx.comment(&task.id, by.name(), &comment).await?;
     }
-    tx.tell(&new_events(&task.id, about, events)).await?;
+    tx.add_events(&new_events(&task.id, about, events)).await?;
     Ok(Moved { task, ended, promoted: Vec::new() })
 }
 
@@ -275,7 +275,7 @@ fn new_events(task: &TaskId, run: Option<RunId>, events: Vec<(Kind, Value)>) -> 
 
 /// Ends a run. Whether anything of its worker is left is another matter: only
 /// proof, or there never having been one, says that it is gone. A worker that
-/// is being started at this moment is recorded by whoever starts it.
+/// is being started at this moment is recorded by the process that starts it.
 async fn end(
     tx: &mut dyn Write,
     by: &Authority,
@@ -341,7 +341,7 @@ async fn insert_ended(
 
 /// Tells the tasks that wait for one whether they still have to. Returns those
 /// that need not wait any more. Only they are touched, however large the board.
-async fn tell_children(tx: &mut dyn Write, before: &Task, after: &Task) -> Result<Vec<TaskId>> {
+async fn update_children(tx: &mut dyn Write, before: &Task, after: &Task) -> Result<Vec<TaskId>> {
     let was_finished = before.status.satisfies_children();
     if was_finished == after.status.satisfies_children() {
         return Ok(Vec::new());
@@ -380,7 +380,7 @@ pub(crate) async fn demote(tx: &mut dyn Write, child: &Task, parent: &TaskId) ->
     let now = tx.now();
     let change = machine::parent_unfinished(child, parent, now);
     tx.update_task(child, &change.task).await?;
-    tx.tell(&new_events(&child.id, None, change.events)).await?;
+    tx.add_events(&new_events(&child.id, None, change.events)).await?;
     Ok(change.task)
 }
 

@@ -8,7 +8,7 @@ use vestal_board::{
 };
 use vestal_config::ProfileName;
 
-use crate::support::{World, claim, names, person, slug, task};
+use crate::support::{BoardsFixture, claim, names, person, slug, task};
 
 fn file(name: &str, source: AttachmentSource) -> NewAttachment {
     NewAttachment { name: name.to_owned(), content_type: None, source }
@@ -33,11 +33,11 @@ async fn kinds(board: &Board, task: &Task) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_is_kept_byte_for_byte_and_told() {
-    let world = World::new();
-    let board = world.make("b").await;
+async fn a_file_is_kept_byte_for_byte_and_reported() {
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
-    let source = world.beside("report.pdf");
+    let source = fixture.beside("report.pdf");
     std::fs::write(&source, b"\0\xffcontent").unwrap();
     let new = NewAttachment {
         name: "report.pdf".to_owned(),
@@ -62,8 +62,8 @@ async fn a_file_is_kept_byte_for_byte_and_told() {
 
 #[tokio::test]
 async fn no_name_leads_out_of_the_directory_of_its_task() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
     let dir = board.dir().join("attachments").join(task.id.as_str());
     for name in ["../../../etc/passwd", "/etc/passwd", "..", ".hidden", "a\0/b", "x\\..\\y", ""] {
@@ -82,9 +82,9 @@ async fn no_name_leads_out_of_the_directory_of_its_task() {
 }
 
 #[tokio::test]
-async fn files_with_one_name_are_told_apart() {
-    let world = World::new();
-    let board = world.make("b").await;
+async fn files_with_one_name_are_distinguished() {
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
     let mut names = Vec::new();
     for content in [b"1", b"2", b"3"] {
@@ -97,10 +97,10 @@ async fn files_with_one_name_are_told_apart() {
 
 #[tokio::test]
 async fn a_file_that_is_too_large_is_refused_and_leaves_nothing() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
-    let source = world.beside("large");
+    let source = fixture.beside("large");
     let large = std::fs::File::create(&source).unwrap();
     large.set_len(MAX_ATTACHMENT + 1).unwrap();
     let most = usize::try_from(MAX_ATTACHMENT).unwrap();
@@ -119,8 +119,8 @@ async fn a_file_that_is_too_large_is_refused_and_leaves_nothing() {
 
 #[tokio::test]
 async fn the_size_a_file_claims_is_not_believed() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
     let source = PathBuf::from("/proc/self/status");
     assert_eq!(std::fs::metadata(&source).unwrap().len(), 0);
@@ -133,31 +133,32 @@ async fn the_size_a_file_claims_is_not_believed() {
 
 #[tokio::test]
 async fn only_regular_files_are_taken_and_nothing_is_waited_for() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
-    let (pipe, link, target) = (world.beside("pipe"), world.beside("link"), world.beside("target"));
+    let (pipe, link, target) =
+        (fixture.beside("pipe"), fixture.beside("link"), fixture.beside("target"));
     let mode = rustix::fs::Mode::RWXU;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     std::fs::write(&target, "x").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    let socket = world.beside("socket");
+    let socket = fixture.beside("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let device = PathBuf::from("/dev/zero");
-    for wrong in [pipe, link, socket, device, world.beside("")] {
+    for wrong in [pipe, link, socket, device, fixture.beside("")] {
         let error =
             attach(&board, &task, file("f", AttachmentSource::File(wrong))).await.unwrap_err();
         assert!(error.to_string().ends_with("is not a regular file"), "{error}");
     }
-    let missing = file("f", AttachmentSource::File(world.beside("missing")));
+    let missing = file("f", AttachmentSource::File(fixture.beside("missing")));
     assert!(matches!(attach(&board, &task, missing).await.unwrap_err(), Error::Io { .. }));
     assert_eq!(stored(&board, &task.id), [""; 0]);
 }
 
 #[tokio::test]
 async fn a_file_for_a_task_that_is_not_there_is_not_even_copied() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let nobody: TaskId = "t_000000000000".parse().unwrap();
     let error = board.attach(&person(), &nobody, bytes("f", b"x")).await.unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
@@ -169,8 +170,8 @@ async fn a_file_for_a_task_that_is_not_there_is_not_even_copied() {
 
 #[tokio::test]
 async fn a_worker_adds_files_to_its_own_task_while_it_holds_it() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let (own, other) = (task(&board, "own").await, task(&board, "other").await);
     let run = claim(&board, &own).await;
     let worker = |task: &Task, run: RunId| {
@@ -196,11 +197,11 @@ async fn a_worker_adds_files_to_its_own_task_while_it_holds_it() {
 
 #[tokio::test]
 async fn a_file_is_copied_while_others_write() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
     let held = board.write().await.unwrap();
-    let (copier, id) = (world.boards().open_to_write(&slug("b")).await.unwrap(), task.id.clone());
+    let (copier, id) = (fixture.boards().open_to_write(&slug("b")).await.unwrap(), task.id.clone());
     let attaching =
         tokio::spawn(async move { copier.attach(&person(), &id, bytes("f", &[7; 4096])).await });
     let dir = board.dir().join("attachments").join(task.id.as_str());
@@ -219,8 +220,8 @@ fn sizes(dir: &Path) -> Vec<u64> {
 
 #[tokio::test]
 async fn a_file_that_is_taken_away_is_forgotten_and_its_bytes_go() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
     let attached = attach(&board, &task, bytes("f", b"x")).await.unwrap();
     let kept = attach(&board, &task, bytes("g", b"x")).await.unwrap();
@@ -235,11 +236,11 @@ async fn a_file_that_is_taken_away_is_forgotten_and_its_bytes_go() {
 
 #[tokio::test]
 async fn bytes_that_another_host_has_are_not_looked_for_here() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
     let attached = attach(&board, &task, bytes("f", b"x")).await.unwrap();
-    let there = world.boards_of("there").open_to_write(&slug("b")).await.unwrap();
+    let there = fixture.boards_of("there").open_to_write(&slug("b")).await.unwrap();
     there.detach(&person(), attached.id).await.unwrap();
     assert!(board.attachment_path(&attached).exists());
     assert_eq!(board.show(&task.id).await.unwrap().attachments, []);
@@ -247,8 +248,8 @@ async fn bytes_that_another_host_has_are_not_looked_for_here() {
 
 #[tokio::test]
 async fn a_task_has_no_files_without_end() {
-    let world = World::new();
-    let board = world.make("b").await;
+    let fixture = BoardsFixture::new();
+    let board = fixture.make("b").await;
     let task = task(&board, "t").await;
     for _ in 0..100 {
         attach(&board, &task, bytes("f", b"")).await.unwrap();

@@ -10,11 +10,11 @@ use vestal_board::{Authority, Board, Claim, HostId, HostName, NewTask, Role, Run
 pub(crate) use vestal_testkit::files::names;
 
 /// Boards in a directory of their own.
-pub(crate) struct World {
+pub(crate) struct BoardsFixture {
     dir: TempDir,
 }
 
-impl World {
+impl BoardsFixture {
     pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }

@@ -16,7 +16,7 @@ use vestal_board::{
     TaskId, Time,
 };
 
-use crate::stage::Stage;
+use crate::fixture::LanesFixture;
 
 /// Counts what is asked of a board, and how many rows that is.
 struct Counted<'a> {
@@ -155,7 +155,7 @@ impl ReadLists for Counted<'_> {
         unreachable!("{NEVER}")
     }
 
-    async fn blocked_often(&mut self, _: Time, _: u32, _: u32) -> Result<Vec<(TaskId, u32)>> {
+    async fn blocked_repeatedly(&mut self, _: Time, _: u32, _: u32) -> Result<Vec<(TaskId, u32)>> {
         unreachable!("{NEVER}")
     }
 }
@@ -212,8 +212,8 @@ impl ReadEvents for Counted<'_> {
 
 /// Returns how often the board is asked for a plan, for how many rows, and how
 /// many tasks the plan starts and leaves.
-async fn cost(stage: &Stage, policy: &DispatchPolicy) -> (usize, usize, usize, u64) {
-    let read = stage.place.read().await.unwrap();
+async fn cost(fixture: &LanesFixture, policy: &DispatchPolicy) -> (usize, usize, usize, u64) {
+    let read = fixture.place.read().await.unwrap();
     let mut counted = Counted { read, asked: 0, rows: 0 };
     let view = DispatchView {
         profiles: BTreeSet::from(["ada".to_owned(), "grace".to_owned()]),
@@ -229,18 +229,18 @@ async fn cost(stage: &Stage, policy: &DispatchPolicy) -> (usize, usize, usize, u
 
 #[tokio::test]
 async fn a_plan_reads_as_much_of_a_large_board_as_of_a_small_one() {
-    let stage = Stage::with(&["ada", "grace"]).await;
+    let fixture = LanesFixture::with(&["ada", "grace"]).await;
     let caps = Caps { board: Some(8), ..Caps::default() };
-    let policy = DispatchPolicy { caps, ..stage.policy() };
+    let policy = DispatchPolicy { caps, ..fixture.policy() };
     for name in ["ada", "grace", ""] {
-        stage.tasks(name, 200).await;
+        fixture.tasks(name, 200).await;
     }
-    let small = cost(&stage, &policy).await;
+    let small = cost(&fixture, &policy).await;
     assert_eq!((small.2, small.3), (8, 592));
     for name in ["ada", "grace", ""] {
-        stage.tasks(name, 3_000).await;
+        fixture.tasks(name, 3_000).await;
     }
-    let large = cost(&stage, &policy).await;
+    let large = cost(&fixture, &policy).await;
     assert_eq!((large.2, large.3), (8, 9_592));
     assert_eq!((large.0, large.1), (small.0, small.1), "questions and rows");
     assert!(large.1 < 600, "{} rows", large.1);
@@ -248,12 +248,12 @@ async fn a_plan_reads_as_much_of_a_large_board_as_of_a_small_one() {
 
 #[tokio::test]
 async fn a_plan_reads_little_where_everything_is_at_its_cap() {
-    let stage = Stage::with(&["ada", "grace"]).await;
+    let fixture = LanesFixture::with(&["ada", "grace"]).await;
     let caps = Caps { profile: Some(4), ..Caps::default() };
-    let policy = DispatchPolicy { caps, ..stage.policy() };
-    stage.tasks("ada", 3_000).await;
-    assert_eq!(stage.dispatch(&policy).await.starts.len(), 4);
-    let (asked, rows, starts, _) = cost(&stage, &policy).await;
+    let policy = DispatchPolicy { caps, ..fixture.policy() };
+    fixture.tasks("ada", 3_000).await;
+    assert_eq!(fixture.dispatch(&policy).await.starts.len(), 4);
+    let (asked, rows, starts, _) = cost(&fixture, &policy).await;
     assert_eq!(starts, 0);
     assert!(asked < 20 && rows < 250, "{asked} questions, {rows} rows");
 }

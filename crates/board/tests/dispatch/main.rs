@@ -4,6 +4,6 @@
 
 mod caps;
 mod cost;
-mod stage;
+mod fixture;
 mod starts;
 mod whole;

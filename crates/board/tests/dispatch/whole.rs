@@ -6,35 +6,35 @@ use proptest::prelude::*;
 use vestal_board::dispatch::{Bucket, Caps, DispatchPolicy, Liveness, Shown};
 use vestal_board::{HostName, Initial, NewTask, TaskWorkspace};
 
-use crate::stage::{Stage, person, profile};
+use crate::fixture::{LanesFixture, person, profile};
 
 /// Everything that a dispatch could do something about, at once.
-async fn busy_board() -> Stage {
-    let stage = Stage::with(&["alpha", "beta"]).await;
-    let policy = stage.policy();
+async fn busy_board() -> LanesFixture {
+    let fixture = LanesFixture::with(&["alpha", "beta"]).await;
+    let policy = fixture.policy();
     let overdue =
-        stage.task_with("alpha", |new| new.max_runtime = Some(Duration::from_secs(1))).await;
-    let crashed = stage.task("alpha").await;
-    let expired = stage.task("alpha").await;
-    stage.dispatch(&policy).await;
-    stage.worker_of_ended(&crashed, 70).await;
-    let run = stage.get(&expired).await.current_run.unwrap();
-    stage.worker(run, Liveness::Foreign);
-    let at = stage.place.clock().now().after(Duration::from_secs(5));
+        fixture.task_with("alpha", |new| new.max_runtime = Some(Duration::from_secs(1))).await;
+    let crashed = fixture.task("alpha").await;
+    let expired = fixture.task("alpha").await;
+    fixture.dispatch(&policy).await;
+    fixture.worker_of_ended(&crashed, 70).await;
+    let run = fixture.get(&expired).await.current_run.unwrap();
+    fixture.worker(run, Liveness::Foreign);
+    let at = fixture.place.clock().now().after(Duration::from_secs(5));
     let later = |new: &mut NewTask| new.initial = Initial::At(at);
-    stage.task_with("beta", later).await;
-    stage.place.clock().advance(Duration::from_hours(1));
-    stage.task("").await;
-    stage.tasks("beta", 20).await;
-    assert_eq!(stage.get(&overdue).await.status, vestal_board::Status::Running);
-    stage
+    fixture.task_with("beta", later).await;
+    fixture.place.clock().advance(Duration::from_hours(1));
+    fixture.task("").await;
+    fixture.tasks("beta", 20).await;
+    assert_eq!(fixture.get(&overdue).await.status, vestal_board::Status::Running);
+    fixture
 }
 
-/// Returns every byte of the board. Another process reads them: whoever closes a
+/// Returns every byte of the board. Another process reads them: a process that closes a
 /// file loses all locks of its process on it.
-fn bytes(stage: &Stage) -> Vec<(String, Vec<u8>)> {
+fn bytes(fixture: &LanesFixture) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
-    let mut dirs = vec![stage.place.dir().to_owned()];
+    let mut dirs = vec![fixture.place.dir().to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
@@ -55,12 +55,12 @@ fn bytes(stage: &Stage) -> Vec<(String, Vec<u8>)> {
 
 #[tokio::test]
 async fn a_dry_run_changes_no_byte_though_there_is_everything_to_do() {
-    let stage = busy_board().await;
-    let (mut policy, _) = stage.configured("  default_assignee: beta\n  max_spawn: 8\n");
+    let fixture = busy_board().await;
+    let (mut policy, _) = fixture.configured("  default_assignee: beta\n  max_spawn: 8\n");
     policy.stale_after = Some(Duration::from_mins(1));
-    let before = bytes(&stage);
-    let plan = stage.dry(&policy).await;
-    assert_eq!(bytes(&stage), before);
+    let before = bytes(&fixture);
+    let plan = fixture.dry(&policy).await;
+    assert_eq!(bytes(&fixture), before);
 
     assert_eq!((plan.result.reclaimed, plan.result.promoted), (1, 1));
     assert_eq!((plan.result.crashed.count, plan.result.timed_out.count), (1, 1));
@@ -70,10 +70,10 @@ async fn a_dry_run_changes_no_byte_though_there_is_everything_to_do() {
 
 #[tokio::test]
 async fn a_dry_run_keeps_to_all_caps() {
-    let stage = Stage::with(&["alpha"]).await;
-    stage.tasks("alpha", 500).await;
-    let (policy, _) = stage.configured("  max_spawn: 8\n  max_in_progress: 9\n");
-    let plan = stage.dry(&policy).await;
+    let fixture = LanesFixture::with(&["alpha"]).await;
+    fixture.tasks("alpha", 500).await;
+    let (policy, _) = fixture.configured("  max_spawn: 8\n  max_in_progress: 9\n");
+    let plan = fixture.dry(&policy).await;
     assert_eq!((plan.result.spawned.count, plan.starts.len()), (8, 8));
     assert_eq!(
         (plan.result.skipped_capped.count, plan.result.skipped_capped.entries.len()),
@@ -83,10 +83,10 @@ async fn a_dry_run_keeps_to_all_caps() {
 
 #[tokio::test]
 async fn a_dispatch_does_what_the_dry_run_before_it_showed() {
-    let stage = busy_board().await;
-    let (policy, _) = stage.configured("  default_assignee: beta\n  max_spawn: 8\n");
-    let dry = stage.dry(&policy).await;
-    let done = stage.dispatch(&policy).await;
+    let fixture = busy_board().await;
+    let (policy, _) = fixture.configured("  default_assignee: beta\n  max_spawn: 8\n");
+    let dry = fixture.dry(&policy).await;
+    let done = fixture.dispatch(&policy).await;
     assert_eq!(done, dry);
 }
 
@@ -129,9 +129,9 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stage = Stage::with(&["ada", "grace"]).await;
+            let fixture = LanesFixture::with(&["ada", "grace"]).await;
             let new = numbers.iter().copied().map(new_task).collect();
-            stage.place.create_many(&person(), new).await.unwrap();
+            fixture.place.create_many(&person(), new).await.unwrap();
             let policy = DispatchPolicy {
                 caps: Caps {
                     board: slots,
@@ -140,10 +140,10 @@ proptest! {
                     ..Caps::default()
                 },
                 shown: Shown::First(u32::try_from(shown).unwrap()),
-                ..stage.policy()
+                ..fixture.policy()
             };
-            let part = stage.dry(&policy).await;
-            let all = stage.dry(&DispatchPolicy { shown: Shown::All, ..policy.clone() }).await;
+            let part = fixture.dry(&policy).await;
+            let all = fixture.dry(&DispatchPolicy { shown: Shown::All, ..policy.clone() }).await;
             prop_assert_eq!(&part.starts, &all.starts);
             let (part, all) = (part.result, all.result);
             prop_assert!(is_shown_of(&part.spawned, &all.spawned, shown));
@@ -163,8 +163,8 @@ proptest! {
 
 #[tokio::test]
 async fn tasks_of_another_hosts_directory_are_counted_and_left_to_it() {
-    let stage = Stage::with(&["ada"]).await;
-    let there = stage.place.from_host("there").await.unwrap();
+    let fixture = LanesFixture::with(&["ada"]).await;
+    let there = fixture.place.from_host("there").await.unwrap();
     let dir = TaskWorkspace::Dir { path: "/srv/site".into() };
     let new = NewTask {
         title: "over there".to_owned(),
@@ -173,9 +173,9 @@ async fn tasks_of_another_hosts_directory_are_counted_and_left_to_it() {
         ..NewTask::default()
     };
     there.create_many(&person(), vec![new; 5]).await.unwrap();
-    let here = stage.task("ada").await;
-    let policy = DispatchPolicy { shown: Shown::First(2), ..stage.policy() };
-    let plan = stage.dispatch(&policy).await;
+    let here = fixture.task("ada").await;
+    let policy = DispatchPolicy { shown: Shown::First(2), ..fixture.policy() };
+    let plan = fixture.dispatch(&policy).await;
     assert_eq!(plan.starts.len(), 1);
     assert_eq!(plan.starts[0].task, here);
     assert_eq!(
@@ -188,23 +188,23 @@ async fn tasks_of_another_hosts_directory_are_counted_and_left_to_it() {
 
 #[tokio::test]
 async fn a_task_behind_many_whose_directory_is_busy_gets_its_slot() {
-    let stage = Stage::with(&["ada"]).await;
+    let fixture = LanesFixture::with(&["ada"]).await;
     let at_site = NewTask {
         title: "at the site".to_owned(),
         assignee: Some(profile("ada")),
         workspace: TaskWorkspace::Dir { path: "/srv/site".into() },
         ..NewTask::default()
     };
-    stage.place.create_many(&person(), vec![at_site; 300]).await.unwrap();
+    fixture.place.create_many(&person(), vec![at_site; 300]).await.unwrap();
     let other =
         |new: &mut NewTask| new.workspace = TaskWorkspace::Dir { path: "/srv/other".into() };
-    let behind = stage.task_with("ada", other).await;
+    let behind = fixture.task_with("ada", other).await;
     let policy = DispatchPolicy {
         caps: Caps { board: Some(2), ..Caps::default() },
         shown: Shown::First(3),
-        ..stage.policy()
+        ..fixture.policy()
     };
-    let plan = stage.dispatch(&policy).await;
+    let plan = fixture.dispatch(&policy).await;
     assert_eq!(plan.starts.len(), 2);
     assert_eq!(plan.starts[1].task, behind);
     assert_eq!(plan.result.skipped_workspace_busy.count, 299);

@@ -44,14 +44,14 @@ async fn stampede_of_many_processes_with_one_key_one_makes_the_task() {
     for key in ["first", "second"] {
         let racing: Vec<_> =
             (0..8).map(|_| worker(dir.path(), &["keyed", key]).spawn().unwrap()).collect();
-        let mut said: BTreeMap<bool, u32> = BTreeMap::new();
+        let mut printed: BTreeMap<bool, u32> = BTreeMap::new();
         for child in racing {
             let output = child.wait_with_output().unwrap();
             assert!(output.status.success());
             let refused = String::from_utf8(output.stdout).unwrap() == "refused\n";
-            *said.entry(refused).or_default() += 1;
+            *printed.entry(refused).or_default() += 1;
         }
-        assert_eq!(said, BTreeMap::from([(false, 1), (true, 7)]), "{key}");
+        assert_eq!(printed, BTreeMap::from([(false, 1), (true, 7)]), "{key}");
     }
 }
 

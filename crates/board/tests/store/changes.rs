@@ -6,7 +6,7 @@ use vestal_board::store::{Changes, Clock};
 use vestal_board::testing::{self, task};
 use vestal_board::{Board, Error};
 use vestal_database::Error as FileError;
-use vestal_testkit::PATIENCE;
+use vestal_testkit::TEST_TIMEOUT;
 
 use crate::{add, place};
 
@@ -17,7 +17,7 @@ async fn hear(changes: &mut dyn Changes, board: &Board, id: &vestal_board::TaskI
             changes.next().await.unwrap();
         }
     };
-    tokio::time::timeout(PATIENCE, heard).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, heard).await.unwrap();
 }
 
 /// Waits until there is no more word of earlier changes.
@@ -26,7 +26,7 @@ async fn settle(changes: &mut dyn Changes) {
 }
 
 #[tokio::test]
-async fn a_commit_is_heard_of_whoever_makes_it() {
+async fn a_commit_of_any_process_is_noticed() {
     let place = place().await;
     let other = place.from_host("other").await.unwrap();
     let mut changes = place.changes().unwrap();
@@ -34,7 +34,7 @@ async fn a_commit_is_heard_of_whoever_makes_it() {
         settle(&mut *changes).await;
         let new = task("news");
         add(writer, &new).await;
-        tokio::time::timeout(PATIENCE, changes.next()).await.unwrap().unwrap();
+        tokio::time::timeout(TEST_TIMEOUT, changes.next()).await.unwrap().unwrap();
         hear(&mut *changes, &place, &new.id).await;
     }
 }
@@ -52,7 +52,7 @@ async fn a_commit_between_two_calls_is_not_missed() {
     for number in 0..50 {
         add(&place, &task(&number.to_string())).await;
     }
-    tokio::time::timeout(PATIENCE, changes.next()).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, changes.next()).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_listener_that_was_abandoned_while_it_waited_misses_nothing() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, heard).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, heard).await.unwrap();
     adding.await.unwrap();
 }
 
@@ -116,11 +116,11 @@ async fn changes_are_heard_of_while_writers_come_and_go() {
 }
 
 #[tokio::test]
-async fn a_listener_to_a_closed_board_is_told_so() {
+async fn a_listener_to_a_closed_board_is_notified() {
     let place = place().await;
     let mut changes = place.changes().unwrap();
     place.close().await.unwrap();
-    let heard = tokio::time::timeout(PATIENCE, changes.next()).await.unwrap();
+    let heard = tokio::time::timeout(TEST_TIMEOUT, changes.next()).await.unwrap();
     assert!(matches!(heard, Err(Error::Database(FileError::Access { .. }))), "{heard:?}");
 }
 
@@ -132,13 +132,13 @@ async fn a_listener_is_told_when_the_board_is_deleted() {
     settle(&mut *changes).await;
     std::fs::remove_dir_all(dir.path().join("board")).unwrap();
     // The files go one by one, and each of them may be news of its own.
-    let told = async {
+    let reported = async {
         loop {
             if let Err(error) = changes.next().await {
                 return error;
             }
         }
     };
-    let told = tokio::time::timeout(PATIENCE, told).await.unwrap();
-    assert!(matches!(told, Error::Io { .. }), "{told:?}");
+    let reported = tokio::time::timeout(TEST_TIMEOUT, reported).await.unwrap();
+    assert!(matches!(reported, Error::Io { .. }), "{reported:?}");
 }

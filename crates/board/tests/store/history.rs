@@ -168,9 +168,9 @@ fn event(task: &TaskId, kind: Kind) -> NewTaskEvent {
     NewTaskEvent { task: task.clone(), run: None, kind, payload: json!({}) }
 }
 
-async fn tell(place: &TestBoard, events: &[NewTaskEvent]) {
+async fn add_events(place: &TestBoard, events: &[NewTaskEvent]) {
     let mut write = place.write().await.unwrap();
-    write.tell(events).await.unwrap();
+    write.add_events(events).await.unwrap();
     write.commit().await.unwrap();
 }
 
@@ -203,7 +203,7 @@ async fn an_event_comes_out_as_it_was_told_at_the_moment_of_its_transaction() {
         kind: Kind::Claimed,
         payload: payload.clone(),
     };
-    tell(&place, &[new]).await;
+    add_events(&place, &[new]).await;
     let events = place.read().await.unwrap().events(&work.id, 9).await.unwrap();
     let expected = TaskEvent {
         id: 1,
@@ -217,15 +217,18 @@ async fn an_event_comes_out_as_it_was_told_at_the_moment_of_its_transaction() {
 }
 
 #[tokio::test]
-async fn what_was_told_is_read_in_the_same_transaction_in_the_order_it_was_told() {
+async fn notifications_are_read_in_the_same_transaction_and_in_order() {
     let place = place().await;
     let work = task("work");
     let mut write = place.write().await.unwrap();
     write.insert_tasks(std::slice::from_ref(&work)).await.unwrap();
-    write.tell(&[event(&work.id, Kind::Created)]).await.unwrap();
-    write.tell(&[event(&work.id, Kind::Claimed), event(&work.id, Kind::Crashed)]).await.unwrap();
+    write.add_events(&[event(&work.id, Kind::Created)]).await.unwrap();
+    write
+        .add_events(&[event(&work.id, Kind::Claimed), event(&work.id, Kind::Crashed)])
+        .await
+        .unwrap();
     assert_eq!(write.last_event().await.unwrap(), 3);
-    write.tell(&[event(&work.id, Kind::Completed)]).await.unwrap();
+    write.add_events(&[event(&work.id, Kind::Completed)]).await.unwrap();
     let seen: Vec<String> =
         write.events(&work.id, 3).await.unwrap().into_iter().map(|event| event.kind).collect();
     assert_eq!(seen, ["claimed", "crashed", "completed"]);
@@ -234,14 +237,14 @@ async fn what_was_told_is_read_in_the_same_transaction_in_the_order_it_was_told(
 }
 
 #[tokio::test]
-async fn hundreds_of_events_are_told_in_one_transaction() {
+async fn hundreds_of_events_are_added_in_one_transaction() {
     let place = place().await;
     let work = task("work");
     add(&place, &work).await;
     let many: Vec<NewTaskEvent> = (0..333)
         .map(|number| NewTaskEvent { payload: json!(number), ..event(&work.id, Kind::Edited) })
         .collect();
-    tell(&place, &many).await;
+    add_events(&place, &many).await;
     let events = place.read().await.unwrap().events_after(&every()).await.unwrap();
     let numbers: Vec<i64> = events.iter().filter_map(|event| event.payload.as_i64()).collect();
     assert_eq!(numbers, (0..333).collect::<Vec<i64>>());
@@ -253,7 +256,7 @@ async fn an_event_of_no_task_is_refused_and_nothing_of_its_transaction_is_kept()
     let work = task("work");
     let mut write = place.write().await.unwrap();
     write.insert_tasks(std::slice::from_ref(&work)).await.unwrap();
-    write.tell(&[event(&task("ghost").id, Kind::Edited)]).await.unwrap();
+    write.add_events(&[event(&task("ghost").id, Kind::Edited)]).await.unwrap();
     let refused = write.commit().await;
     assert!(matches!(refused, Err(Error::Database(_))), "{refused:?}");
     assert_eq!(crate::get(&place, &work.id).await, None);
@@ -265,7 +268,7 @@ async fn events_are_followed_by_number_task_kind_assignee_and_tenant() {
     let hers = Task { assignee: Some(profile("ada")), ..task("hers") };
     let acme = Task { tenant: Some("acme".to_owned()), ..task("acme") };
     add_all(&place, &[hers.clone(), acme.clone()]).await;
-    tell(
+    add_events(
         &place,
         &[
             event(&hers.id, Kind::Created),
@@ -297,7 +300,7 @@ async fn the_number_of_an_event_never_comes_back() {
     let place = place().await;
     let [lost, kept] = ["lost", "kept"].map(task);
     add_all(&place, &[lost.clone(), kept.clone()]).await;
-    tell(&place, &[event(&lost.id, Kind::Created)]).await;
+    add_events(&place, &[event(&lost.id, Kind::Created)]).await;
     let mut newest = place.read().await.unwrap().last_event().await.unwrap();
     let mut write = place.write().await.unwrap();
     write.delete_task(&lost).await.unwrap();
@@ -305,7 +308,7 @@ async fn the_number_of_an_event_never_comes_back() {
     assert_eq!(kinds(&place, &every()).await, [""; 0]);
     let nothing = Retention { events: Duration::ZERO, events_per_task: 0, runs_per_task: 0 };
     for kind in [Kind::Edited, Kind::Edited, Kind::Edited] {
-        tell(&place, &[event(&kept.id, kind)]).await;
+        add_events(&place, &[event(&kept.id, kind)]).await;
         let last = place.read().await.unwrap().last_event().await.unwrap();
         assert!(last > newest);
         newest = last;
@@ -322,13 +325,13 @@ async fn old_events_are_forgotten_but_the_making_and_the_last_of_each_task_stay(
     let place = place().await;
     let [busy, calm] = ["busy", "calm"].map(task);
     add_all(&place, &[busy.clone(), calm.clone()]).await;
-    tell(&place, &[event(&busy.id, Kind::Created), event(&calm.id, Kind::Created)]).await;
+    add_events(&place, &[event(&busy.id, Kind::Created), event(&calm.id, Kind::Created)]).await;
     for kind in [Kind::Claimed, Kind::Crashed, Kind::Reclaimed, Kind::Edited] {
-        tell(&place, &[event(&busy.id, kind)]).await;
+        add_events(&place, &[event(&busy.id, kind)]).await;
     }
-    tell(&place, &[event(&calm.id, Kind::Blocked)]).await;
+    add_events(&place, &[event(&calm.id, Kind::Blocked)]).await;
     place.advance(Duration::from_hours(2));
-    tell(&place, &[event(&busy.id, Kind::Completed)]).await;
+    add_events(&place, &[event(&busy.id, Kind::Completed)]).await;
 
     let keep = Retention { events: Duration::from_hours(1), events_per_task: 2, runs_per_task: 1 };
     let mut write = place.write().await.unwrap();

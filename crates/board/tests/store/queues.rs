@@ -320,13 +320,13 @@ async fn tasks_that_were_blocked_long_ago_and_often_are_found() {
                 kind: Kind::Blocked,
                 payload: serde_json::json!({}),
             };
-            write.tell(&[event]).await.unwrap();
+            write.add_events(&[event]).await.unwrap();
         }
     }
     write.commit().await.unwrap();
     let mut read = place.read().await.unwrap();
     assert_eq!(titles(&read.blocked_before(at(20), 9).await.unwrap()), ["older", "old"]);
-    let often = read.blocked_often(BEGINNING, 2, 9).await.unwrap();
+    let often = read.blocked_repeatedly(BEGINNING, 2, 9).await.unwrap();
     assert_eq!(often, [(tasks[1].id.clone(), 3)]);
-    assert_eq!(read.blocked_often(at(1), 2, 9).await.unwrap(), []);
+    assert_eq!(read.blocked_repeatedly(at(1), 2, 9).await.unwrap(), []);
 }

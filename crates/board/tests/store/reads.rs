@@ -196,7 +196,7 @@ async fn ask_everything(read: &mut dyn Read, id: &vestal_board::TaskId) {
     let now = read.now();
     read.failing(1, 9).await.unwrap();
     read.blocked_before(now, 9).await.unwrap();
-    read.blocked_often(now, 1, 9).await.unwrap();
+    read.blocked_repeatedly(now, 1, 9).await.unwrap();
     read.note("about").await.unwrap();
 }
 
@@ -214,7 +214,7 @@ async fn no_question_changes_the_board_not_even_one_that_opens_and_closes_the_fi
         kind: Kind::Created,
         payload: serde_json::json!({}),
     };
-    write.tell(&[event]).await.unwrap();
+    write.add_events(&[event]).await.unwrap();
     write.commit().await.unwrap();
     place.advance(Duration::from_hours(1));
 

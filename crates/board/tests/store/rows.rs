@@ -28,7 +28,7 @@ async fn every_part_of_a_task_can_be_changed_to_any_other() {
     let plain = Task { seq: 1, ..plain };
     change(&place, &full, &plain).await;
     assert_eq!(get(&place, &plain.id).await, Some(plain.clone()));
-    // Nothing to change is no error.
+    // Nothing to change is not an error.
     change(&place, &plain, &plain).await;
 }
 
@@ -200,8 +200,10 @@ async fn the_last_comments_are_read_oldest_first() {
         write.commit().await.unwrap();
     }
     let comments = place.read().await.unwrap().comments(&talk.id, 2).await.unwrap();
-    let seen: Vec<_> =
-        comments.iter().map(|said| (said.id, said.body.as_str(), said.created_at)).collect();
+    let seen: Vec<_> = comments
+        .iter()
+        .map(|printed| (printed.id, printed.body.as_str(), printed.created_at))
+        .collect();
     let second = |number| BEGINNING.after(std::time::Duration::from_secs(number));
     assert_eq!(seen, [(numbers[1], "two", second(2)), (numbers[2], "three", second(3))]);
     assert_eq!(comments[0].author, "ada");
@@ -266,12 +268,12 @@ async fn a_deleted_task_takes_all_that_hangs_on_it_along() {
         kind: vestal_board::Kind::Created,
         payload: serde_json::json!({}),
     };
-    write.tell(std::slice::from_ref(&event)).await.unwrap();
+    write.add_events(std::slice::from_ref(&event)).await.unwrap();
     write.commit().await.unwrap();
 
     let mut write = place.write().await.unwrap();
-    // What was to be told about it is not in the way.
-    write.tell(std::slice::from_ref(&event)).await.unwrap();
+    // Pending reports about it do not block it.
+    write.add_events(std::slice::from_ref(&event)).await.unwrap();
     write.delete_task(&lost).await.unwrap();
     write.commit().await.unwrap();
 

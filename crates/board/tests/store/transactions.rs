@@ -80,7 +80,7 @@ async fn a_transaction_in_which_something_failed_cannot_be_committed() {
     let mut write = place.write().await.unwrap();
     write.insert_tasks(std::slice::from_ref(&one)).await.unwrap();
     // The database refuses a link to a task that is not there, and alone would
-    // go on.
+    // continue.
     assert!(write.link(&one.id, &two.id).await.is_err());
     assert!(write.commit().await.is_err());
     assert_eq!(get(&place, &one.id).await, None);

@@ -57,7 +57,7 @@ async fn create(store: &dyn BoardStore, task: Task) -> vestal_board::Result<Task
     write.insert_tasks(std::slice::from_ref(&task)).await?;
     let payload = serde_json::json!({"title": task.title});
     let event = NewTaskEvent { task: task.id.clone(), run: None, kind: Kind::Created, payload };
-    write.tell(&[event]).await?;
+    write.add_events(&[event]).await?;
     write.commit().await?;
     Ok(task.id)
 }

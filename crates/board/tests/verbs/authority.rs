@@ -173,7 +173,7 @@ async fn tasks_that_a_worker_did_not_make_end_nothing() {
     let Error::Refused(BoardRefusal::Phantoms { tasks }) = &error else { panic!("{error}") };
     assert_eq!(*tasks, [foreign, ghost]);
     assert_eq!(status(&place, &id).await, Status::Running);
-    let event = crate::support::told(&place, &id, "completion_blocked_hallucination").await;
+    let event = crate::support::reported(&place, &id, "completion_blocked_hallucination").await;
     assert_eq!(event["verified_cards"], serde_json::json!([made]));
 
     naming.created_cards = vec![made, child];

@@ -79,7 +79,7 @@ async fn a_task_made_blocked_waits_for_a_person_whatever_else_happens() {
         let by = crate::support::dispatcher();
         assert!(vestal_board::verbs::steps::wake_in(&mut *tx, &by, id).await.unwrap().is_none());
         tx.commit().await.unwrap();
-        assert!(place.unblock(&by, id, None).await.is_err(), "a dispatcher is no person");
+        assert!(place.unblock(&by, id, None).await.is_err(), "a dispatcher is not a person");
         assert_eq!(status(&place, id).await, Status::Blocked);
     }
 

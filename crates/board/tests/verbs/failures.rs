@@ -9,7 +9,8 @@ use vestal_board::verbs::steps;
 use vestal_board::{BlockKind, Claim, NewTask, Outcome, Role, RunEnd, Status, Task, TaskId};
 
 use crate::support::{
-    add, after, ann, claim, dispatcher, ended, get, kinds, place, ready, status, take, titled, told,
+    add, after, ann, claim, dispatcher, ended, get, kinds, place, ready, reported, status, take,
+    titled,
 };
 
 /// Has a task taken and its run end so, whatever guard it waits for.
@@ -49,7 +50,7 @@ async fn each_cause_has_its_budget_and_at_its_end_a_person_is_asked() {
         assert_eq!((task.status, task.gate), (Status::Blocked, true), "{cause}");
         assert_eq!(task.block_kind, Some(BlockKind::GaveUp), "{cause}");
         assert!(task.attention.is_some(), "{cause}");
-        let event = told(&place, &id, "gave_up").await;
+        let event = reported(&place, &id, "gave_up").await;
         assert_eq!(
             event,
             json!({
@@ -57,8 +58,8 @@ async fn each_cause_has_its_budget_and_at_its_end_a_person_is_asked() {
                 "error": "it went wrong", "trigger_outcome": cause,
             })
         );
-        let told = kinds(&place, &id).await;
-        assert_eq!(told.iter().filter(|kind| *kind == "gave_up").count(), 1, "{cause}");
+        let reported = kinds(&place, &id).await;
+        assert_eq!(reported.iter().filter(|kind| *kind == "gave_up").count(), 1, "{cause}");
     }
 }
 
@@ -81,12 +82,12 @@ async fn a_tasks_own_limit_beats_the_settings_for_every_failure() {
             assert_eq!(fail(&place, &id, cause).await.status, Status::Ready);
         }
         assert_eq!(fail(&place, &id, cause).await.status, Status::Blocked, "{own} {cause}");
-        assert_eq!(told(&place, &id, "gave_up").await["limit_source"], "task");
+        assert_eq!(reported(&place, &id, "gave_up").await["limit_source"], "task");
     }
 }
 
 #[tokio::test]
-async fn being_told_to_wait_by_a_provider_is_no_attempt_that_failed() {
+async fn a_rate_limit_of_a_provider_is_not_a_failed_attempt() {
     let place = place().await;
     let id = add(&place, NewTask { max_retries: Some(1), ..titled("t") }).await;
     let task = fail(&place, &id, Outcome::RateLimited).await;
@@ -129,7 +130,7 @@ async fn a_worker_that_was_there_and_is_heard_of_no_more_is_a_failure() {
 
 /// The worker hears of it by a signal, and may be the first to write it down.
 #[tokio::test]
-async fn a_worker_that_is_stopped_ended_as_whoever_stopped_it_says() {
+async fn a_stopped_worker_ended_for_the_reason_it_was_stopped_for() {
     let place = place().await;
     let id = ready(&place).await;
     let fence = take(&place, &id).await;
@@ -137,13 +138,13 @@ async fn a_worker_that_is_stopped_ended_as_whoever_stopped_it_says() {
     let reason = "it got nothing done for 5 s";
     steps::stop_in(&mut *tx, fence.run, Outcome::Stale, reason).await.unwrap();
     tx.commit().await.unwrap();
-    let told_to_end = RunEnd {
+    let asked_to_end = RunEnd {
         outcome: Outcome::Terminated,
         error: "a signal asked the worker to end".to_owned(),
         exit_code: Some(143),
     };
     let policy = FailurePolicy::default();
-    let moved = place.end_run(fence.run, told_to_end, &policy).await.unwrap();
+    let moved = place.end_run(fence.run, asked_to_end, &policy).await.unwrap();
     let run = moved.ended.unwrap();
     assert_eq!((run.outcome, run.error.as_deref()), (Some(Outcome::Stale), Some(reason)));
     assert_eq!(moved.task.guard.as_deref(), Some("backoff"));
@@ -164,8 +165,8 @@ async fn a_task_that_failed_waits_longer_each_time_and_says_so_once() {
         assert_eq!(task.queued_at, queued, "it keeps its place");
         assert_eq!(task.queue_as(), None);
     }
-    let told = kinds(&place, &id).await;
-    assert_eq!(told.iter().filter(|kind| *kind == "respawn_guarded").count(), 4);
+    let reported = kinds(&place, &id).await;
+    assert_eq!(reported.iter().filter(|kind| *kind == "respawn_guarded").count(), 4);
 }
 
 #[tokio::test]
@@ -202,7 +203,7 @@ async fn success_forgives_too() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_with_all_that_is_known_of_it() {
+async fn a_failure_is_reported_with_all_that_is_known_of_it() {
     let place = place().await;
     let id = ready(&place).await;
     let fence = take(&place, &id).await;
@@ -210,7 +211,7 @@ async fn a_failure_is_told_with_all_that_is_known_of_it() {
     place.started(&fence, process, "").await.unwrap();
     let end = RunEnd { outcome: Outcome::NoReport, error: "x".repeat(2000), exit_code: Some(76) };
     place.end_run(fence.run, end, &FailurePolicy::default()).await.unwrap();
-    let event = told(&place, &id, "protocol_violation").await;
+    let event = reported(&place, &id, "protocol_violation").await;
     assert_eq!(event["exit_code"], 76);
     assert_eq!((&event["pid"], &event["host"]), (&4_194_303.into(), &"here".into()));
     assert_eq!(event["error"].as_str().map(str::len), Some(500));

@@ -4,7 +4,7 @@ use serde_json::json;
 use vestal_board::{Authority, BoardRefusal, Error, Status};
 
 use crate::support::{
-    add, after, ann, at, done, get, kinds, place, ready, running, status, take, told,
+    add, after, ann, at, done, get, kinds, place, ready, reported, running, status, take,
 };
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn an_archived_parent_is_not_waited_for_and_the_child_is_told_what_was_ski
     assert_eq!(status(&place, &child).await, Status::Todo);
     place.complete(&ann(), &done_before, done("done")).await.unwrap();
     assert_eq!(status(&place, &child).await, Status::Ready);
-    let event = told(&place, &child, "promoted").await;
+    let event = reported(&place, &child, "promoted").await;
     assert_eq!(event["unfinished_parents"], json!([never_done]));
     place.archive(&ann(), &done_before).await.unwrap();
     assert_eq!(get(&place, &child).await.pending_parents, 0, "it was satisfied before");
@@ -55,7 +55,7 @@ async fn a_parent_taken_up_again_makes_ready_children_wait_and_leaves_others() {
         status(&place, &finished).await,
     ];
     assert_eq!(statuses, [Status::Todo, Status::Running, Status::Done]);
-    assert_eq!(told(&place, &waiting, "demoted").await["parent"], json!(parent));
+    assert_eq!(reported(&place, &waiting, "demoted").await["parent"], json!(parent));
     for id in [&waiting, &working, &finished] {
         assert_eq!(get(&place, id).await.pending_parents, 1);
     }
@@ -83,8 +83,8 @@ async fn a_link_to_an_unfinished_task_makes_a_ready_one_wait_and_unlinking_frees
     assert_eq!(again.pending_parents, 1, "a link counts once");
     let task = place.unlink(&ann(), &parent, &child).await.unwrap();
     assert_eq!((task.status, task.pending_parents), (Status::Ready, 0));
-    let told = kinds(&place, &child).await;
-    assert_eq!(told, ["created", "linked", "demoted", "unlinked", "promoted"]);
+    let reported = kinds(&place, &child).await;
+    assert_eq!(reported, ["created", "linked", "demoted", "unlinked", "promoted"]);
     let error = place.unlink(&ann(), &parent, &child).await.unwrap_err();
     assert!(error.to_string().contains("does not wait for"), "{error}");
 }

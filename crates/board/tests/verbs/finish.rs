@@ -10,7 +10,7 @@ use vestal_board::{
 
 use crate::support::{
     add, all_gone, ann, at, because, claim, dispatcher, done, ended, get, kinds, place, ready,
-    running, status, take, titled, told,
+    reported, running, status, take, titled,
 };
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn what_a_worker_hands_over_is_kept_with_its_run() {
     assert_eq!(sheet.runs[0].metadata, Some(json!({"files": 3})));
     assert_eq!(sheet.runs[0].outcome, Some(Outcome::Completed));
     assert_eq!(
-        told(&place, &id, "completed").await,
+        reported(&place, &id, "completed").await,
         json!({"result_len": 2, "summary": "first line", "artifacts": ["report.pdf"]})
     );
 }
@@ -182,13 +182,13 @@ async fn what_came_of_a_task_can_be_put_right_afterwards() {
     assert_eq!(sheet.task.result.as_deref(), Some("43"));
     assert_eq!(sheet.latest_summary.as_deref(), Some("better"));
     assert_eq!(
-        told(&place, &id, "edited").await["fields"],
+        reported(&place, &id, "edited").await["fields"],
         json!(["result", "summary", "metadata"])
     );
-    assert_eq!(told(&place, &id, "reprioritized").await, json!({"priority": 3}));
+    assert_eq!(reported(&place, &id, "reprioritized").await, json!({"priority": 3}));
     let events = kinds(&place, &id).await.len();
     place.edit(&ann(), &id, TaskEdit { priority: Some(3), ..TaskEdit::default() }).await.unwrap();
-    assert_eq!(kinds(&place, &id).await.len(), events, "nothing changed, nothing is told");
+    assert_eq!(kinds(&place, &id).await.len(), events, "nothing changed, nothing is reported");
 }
 
 #[tokio::test]

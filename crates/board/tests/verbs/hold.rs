@@ -11,8 +11,8 @@ use vestal_board::{
 };
 
 use crate::support::{
-    LEASE, add, ann, claim, dispatcher, done, ended, get, kinds, place, process, ready, running,
-    status, take, titled, told,
+    LEASE, add, ann, claim, dispatcher, done, ended, get, kinds, place, process, ready, reported,
+    running, status, take, titled,
 };
 
 fn beat(note: Option<&str>) -> Heartbeat {
@@ -28,7 +28,7 @@ async fn a_task_is_held_by_one_run_at_a_time() {
     assert_eq!((task.status, task.current_run), (Status::Running, Some(run.id)));
     assert_eq!(task.running_as, Some(profile("alpha")));
     assert_eq!(run.expires_at, run.started_at.after(LEASE));
-    assert_eq!(told(&place, &id, "claimed").await["run_id"], run.id.get());
+    assert_eq!(reported(&place, &id, "claimed").await["run_id"], run.id.get());
 
     let error = place.claim(&ann(), &id, claim(&place, Role::Work)).await.unwrap_err();
     let Error::Refused(BoardRefusal::Held { run: held, owner, .. }) = &error else {
@@ -103,7 +103,7 @@ async fn a_worker_that_was_started_is_written_down_with_its_host() {
     let run = place.show(&id).await.unwrap().runs.pop().unwrap();
     assert_eq!(run.process, Some(process(place.host())));
     assert_eq!((run.workspace.as_deref(), run.gone), (Some("/srv/w"), false));
-    let event = told(&place, &id, "spawned").await;
+    let event = reported(&place, &id, "spawned").await;
     assert_eq!((&event["pid"], &event["host"]), (&4_194_303.into(), &"here".into()));
 }
 
@@ -122,7 +122,7 @@ async fn a_worker_that_was_started_too_late_is_told_so_and_watched_to_its_end() 
 }
 
 #[tokio::test]
-async fn whoever_takes_a_task_from_its_worker_leaves_the_worker_on_the_books() {
+async fn a_task_taken_from_its_worker_leaves_the_worker_on_record() {
     let place = place().await;
     for verb in ["archive", "block", "schedule", "complete", "reclaim"] {
         let (id, fence) = running(&place).await;
@@ -235,7 +235,7 @@ async fn a_lease_that_ran_out_is_extended_once_between_two_renewals() {
 }
 
 #[tokio::test]
-async fn a_worker_that_cannot_be_stopped_keeps_its_task_and_is_told_of_once() {
+async fn a_worker_that_cannot_be_stopped_keeps_its_task_and_is_reported_once() {
     let place = place().await;
     let (id, fence) = running(&place).await;
     for _ in 0..3 {
@@ -245,8 +245,8 @@ async fn a_worker_that_cannot_be_stopped_keeps_its_task_and_is_told_of_once() {
         tx.commit().await.unwrap();
     }
     assert_eq!(status(&place, &id).await, Status::Running);
-    let told = kinds(&place, &id).await;
-    assert_eq!(told.iter().filter(|kind| *kind == "reclaim_deferred").count(), 1);
+    let reported = kinds(&place, &id).await;
+    assert_eq!(reported.iter().filter(|kind| *kind == "reclaim_deferred").count(), 1);
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn the_default_assignee_gets_only_ready_tasks_of_nobody() {
     assert_eq!(given.unwrap().assignee, Some(beta.clone()));
     assert!(steps::assign_default_in(&mut *tx, &by, &somebody, &beta).await.unwrap().is_none());
     tx.commit().await.unwrap();
-    let event = told(&place, &nobody, "assigned").await;
+    let event = reported(&place, &nobody, "assigned").await;
     assert_eq!(event["source"], "kanban.default_assignee");
     assert_eq!(event["assignee"], "beta");
     assert_eq!(get(&place, &somebody).await.assignee, Some(profile("alpha")));
@@ -289,7 +289,7 @@ async fn diagnostics_name_a_task_whose_worker_is_gone_and_that_nobody_takes_back
     assert_eq!(kinds, [(vestal_board::verbs::Rule::LeaseRanOut, id)]);
 }
 
-/// Whoever started it may not have come to write that down yet.
+/// The process that started it may not have recorded that yet.
 #[tokio::test]
 async fn a_worker_that_reports_is_not_gone_before_that_is_proven() {
     let place = place().await;

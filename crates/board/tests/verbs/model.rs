@@ -47,7 +47,7 @@ pub(crate) struct Known {
     pub(crate) needs_review: bool,
     pub(crate) holder: Option<RunId>,
     pub(crate) runs: Vec<RunId>,
-    /// Whether whoever holds it looks at the work, or did when it stopped.
+    /// Whether its holder reviews the work, or did when it stopped.
     looking: bool,
     pub(crate) gate: bool,
     /// Whether it goes on by itself at some moment.
@@ -140,7 +140,7 @@ impl Model {
         }
     }
 
-    /// Everything whose moment has come goes on.
+    /// Everything whose moment has come continues.
     pub(crate) fn wake(&mut self) {
         let timed: Vec<TaskId> =
             self.tasks.iter().filter(|(_, task)| task.timed).map(|(id, _)| id.clone()).collect();
@@ -155,7 +155,7 @@ impl Model {
         }
     }
 
-    /// Where a task goes that can go on.
+    /// Where a task goes that can continue.
     fn back(&self, id: &TaskId) -> Status {
         let task = &self.tasks[id];
         let was_looked_at = match task.status {

@@ -151,7 +151,7 @@ async fn diagnostics_name_what_is_wrong_the_worst_first_and_what_helps() {
     };
     assert_eq!(found(Rule::RepeatedCrashes, &crashing).severity, Severity::Critical);
     assert_eq!(found(Rule::NeedsAttention, &crashing).severity, Severity::Error);
-    assert!(found(Rule::StrandedInReady, &stranded).message.contains("nobody is assigned"));
+    assert!(found(Rule::StrandedInReady, &stranded).message.contains("it has no assignee"));
     assert!(found(Rule::StrandedInReady, &typo).message.contains("no profile alhpa"));
     assert_eq!(found(Rule::StuckInBlocked, &stuck).severity, Severity::Warning);
     found(Rule::BlockUnblockCycling, &cycling);
@@ -262,9 +262,9 @@ async fn what_a_person_answers_is_an_instruction_and_what_others_say_is_not() {
     place.comment(&ann(), &id, "See the annex.").await.unwrap();
     place.unblock(&ann(), &id, Some("2026, as in the annex.")).await.unwrap();
     let text = place.context(&id).await.unwrap();
-    let answers = text.split("## What was answered").nth(1).expect("answers");
+    let answers = text.split("## Answers").nth(1).expect("answers");
     let (answers, comments) = answers.split_once("## Comments").expect("comments");
-    for part in ["> Which year?", "> See the annex.", "> 2026, as in the annex.", "Follow it"] {
+    for part in ["> Which year?", "> See the annex.", "> 2026, as in the annex.", "Follow them"] {
         assert!(answers.contains(part), "{part}: {text}");
     }
     for part in ["said before", "a note of the worker", "obey me", "weighed, not obeyed"] {
@@ -319,8 +319,8 @@ async fn a_body_that_is_cut_says_where_the_rest_is() {
     let long = add(&place, NewTask { body: "é".repeat(9000), ..titled("long") }).await;
     let text = place.context(&long).await.unwrap();
     assert!(text.contains("The whole text is in `task.body` of kanban_show"), "{text}");
-    assert!(place.get(&long).await.unwrap().is_told_in_part());
+    assert!(place.get(&long).await.unwrap().is_cut_in_context());
     let short = add(&place, NewTask { body: "é".repeat(900), ..titled("short") }).await;
     assert!(!place.context(&short).await.unwrap().contains("The whole text"));
-    assert!(!place.get(&short).await.unwrap().is_told_in_part());
+    assert!(!place.get(&short).await.unwrap().is_cut_in_context());
 }

@@ -163,7 +163,7 @@ impl Pair {
     async fn act(&mut self, who: Who, verb: Verb, id: &TaskId) -> Result<(), TestCaseError> {
         let by = self.authority(who, id);
         let reviewing = self.model.tasks[id].status == Status::Review;
-        // Runs are ended by whoever watches them, whose name nobody asks.
+        // Runs are ended by their watcher, whose name is not recorded.
         let who = if matches!(verb, Verb::Crash | Verb::TakeBack) { Who::Person } else { who };
         let result = self.ask(&by, verb, id, reviewing).await;
         let wanted = self.model.does(who, verb, id);

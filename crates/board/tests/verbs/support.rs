@@ -140,7 +140,7 @@ pub(crate) async fn kinds(place: &TestBoard, id: &TaskId) -> Vec<String> {
 }
 
 /// The payload of a task's last event of a kind.
-pub(crate) async fn told(place: &TestBoard, id: &TaskId, kind: &str) -> serde_json::Value {
+pub(crate) async fn reported(place: &TestBoard, id: &TaskId, kind: &str) -> serde_json::Value {
     let events = place.show(id).await.unwrap().events;
     let event = events.into_iter().rev().find(|event| event.kind == kind);
     event.unwrap_or_else(|| panic!("no event {kind}")).payload

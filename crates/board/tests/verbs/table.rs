@@ -95,7 +95,7 @@ async fn every_change_of_status_is_an_event() {
     for (verb, ways) in table() {
         for (from, to) in ways {
             let id = at(&place, from).await;
-            let last = |sheet: vestal_board::Sheet| sheet.events.last().map(|event| event.id);
+            let last = |sheet: vestal_board::TaskSheet| sheet.events.last().map(|event| event.id);
             let before = last(place.show(&id).await.unwrap());
             does(&place, verb, &id).await.unwrap();
             if to.is_some() {

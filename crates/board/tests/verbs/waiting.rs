@@ -10,8 +10,8 @@ use vestal_board::{
 };
 
 use crate::support::{
-    add, after, ann, at, because, dispatcher, done, get, kinds, place, ready, running, status,
-    take, told,
+    add, after, ann, at, because, dispatcher, done, get, kinds, place, ready, reported, running,
+    status, take,
 };
 
 /// Wakes what has come due, as a dispatcher does.
@@ -68,12 +68,12 @@ async fn the_second_block_of_a_kind_in_a_row_is_a_persons_to_decide() {
     let task = get(&place, &id).await;
     assert_eq!((task.status, task.gate), (Status::Triage, true));
     assert!(task.attention.is_some(), "a person hears of it");
-    let event = told(&place, &id, "block_loop_detected").await;
+    let event = reported(&place, &id, "block_loop_detected").await;
     assert_eq!((&event["recurrences"], &event["limit"]), (&2.into(), &2.into()));
     assert!(place.unblock(&dispatcher(), &id, None).await.is_err());
     assert!(place.promote(&dispatcher(), &id, Promotion::default()).await.is_err());
 
-    // The person decided: counting begins anew.
+    // The person decided: counting restarts.
     place.unblock(&ann(), &id, Some("now it is clear")).await.unwrap();
     let by = Authority::Worker(take(&place, &id).await);
     place.block(&by, &id, because(BlockKind::NeedsInput)).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_passing_trouble_passes_by_itself_a_few_times() {
         place.advance(Duration::from_millis(1));
         assert!(wake(&place, &id).await);
         assert_eq!(status(&place, &id).await, Status::Ready);
-        assert_eq!(told(&place, &id, "unblocked").await["reason"], "due");
+        assert_eq!(reported(&place, &id, "unblocked").await["reason"], "due");
     }
 }
 
@@ -149,7 +149,7 @@ async fn a_task_that_is_put_off_comes_back_at_its_moment() {
     assert!(wake(&place, &id).await);
     let task = get(&place, &id).await;
     assert_eq!((task.status, task.wake_at), (Status::Ready, None));
-    assert_eq!(told(&place, &id, "promoted").await["reason"], "due");
+    assert_eq!(reported(&place, &id, "promoted").await["reason"], "due");
 }
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn force_is_needed_to_go_on_before_the_tasks_one_waits_for() {
     let force = Promotion { reason: "now".to_owned(), force: true, ..Promotion::default() };
     let task = place.promote(&ann(), &id, force).await.unwrap().task;
     assert_eq!((task.status, task.pending_parents), (Status::Ready, 1));
-    let event = told(&place, &id, "promoted_manual").await;
+    let event = reported(&place, &id, "promoted_manual").await;
     assert_eq!((&event["actor"], &event["forced"]), (&"ann".into(), &true.into()));
     take(&place, &id).await;
 }

@@ -1,4 +1,4 @@
-//! From a key to its echo, while much else goes on.
+//! From a key to its echo, while much else continues.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use vestal_bench::sample::Samples;
 use vestal_tui::emulator::{Emulator, Pty};
 
 use crate::Plan;
-use crate::stage::{FLOOD, PATIENCE, Stage, TALK};
+use crate::fixture::{ChatFixture, FLOOD, TALK, TEST_TIMEOUT};
 
 /// Between two keys: somebody who types fast.
 const PAUSE: Duration = Duration::from_millis(15);
@@ -16,15 +16,15 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// Keys after which the input is cleared.
 const LINE: usize = 40;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
+pub(crate) fn measure(fixture: &ChatFixture, plan: Plan) -> Result<Vec<BenchRow>> {
     let bar = Bar::AtMost(Figure::Milliseconds(5.0));
-    let kernel = kernel(stage, plan)?;
+    let kernel = kernel(fixture, plan)?;
     let beside = Figure::time(kernel.p50());
-    let mut chat = stage.seat()?;
+    let mut chat = fixture.ready_chat()?;
     let idle = keys(&mut chat, plan.keys)?;
-    let busy = while_saying(stage, FLOOD, plan)?;
-    let talking = while_saying(stage, TALK, plan)?;
-    Stage::leave(chat)?;
+    let busy = while_saying(fixture, FLOOD, plan)?;
+    let talking = while_saying(fixture, TALK, plan)?;
+    ChatFixture::leave(chat)?;
     Ok(vec![
         BenchRow::times("key to echo, nothing going on", &idle)
             .beside(beside)
@@ -36,19 +36,19 @@ pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
 }
 
 /// What a key takes where nothing but the kernel and the emulator is at work.
-fn kernel(stage: &Stage, plan: Plan) -> Result<Samples> {
-    let mut cat = stage.on_terminal("cat".as_ref(), &[])?;
+fn kernel(fixture: &ChatFixture, plan: Plan) -> Result<Samples> {
+    let mut cat = fixture.on_terminal("cat".as_ref(), &[])?;
     let samples = keys(&mut cat, plan.keys)?;
     cat.key("\x15\x04")?;
-    cat.wait(PATIENCE)?;
+    cat.wait(TEST_TIMEOUT)?;
     Ok(samples)
 }
 
-/// Types while the chat is told this and answers to it.
-fn while_saying(stage: &Stage, words: &str, plan: Plan) -> Result<Samples> {
-    let mut chat = stage.seat()?;
+/// Types while the chat receives this and answers it.
+fn while_saying(fixture: &ChatFixture, words: &str, plan: Plan) -> Result<Samples> {
+    let mut chat = fixture.ready_chat()?;
     chat.type_text(words)?;
-    chat.wait_for_text(words, PATIENCE);
+    chat.wait_for_text(words, TEST_TIMEOUT);
     chat.key("\r")?;
     // It is under way when something is seen of it.
     chat.wait_for(
@@ -56,12 +56,12 @@ fn while_saying(stage: &Stage, words: &str, plan: Plan) -> Result<Samples> {
             let screen = seen.screen();
             screen.iter().any(|row| row.contains("xxxx") || row.contains("some weight"))
         },
-        PATIENCE,
+        TEST_TIMEOUT,
     );
     let samples = keys(&mut chat, plan.keys)?;
     chat.key("\x15\x03")?;
-    chat.wait_for(|seen| seen.screen().iter().any(|row| row.contains("interrupted")), PATIENCE);
-    Stage::leave(chat)?;
+    chat.wait_for(|seen| seen.screen().iter().any(|row| row.contains("interrupted")), TEST_TIMEOUT);
+    ChatFixture::leave(chat)?;
     Ok(samples)
 }
 
@@ -73,14 +73,14 @@ fn keys(chat: &mut Pty, count: usize) -> Result<Samples> {
         std::thread::sleep(PAUSE);
         if typed.len() == LINE {
             chat.key("\x15")?;
-            chat.wait_for(|seen| !is_shown(seen, &typed), PATIENCE);
+            chat.wait_for(|seen| !is_shown(seen, &typed), TEST_TIMEOUT);
             typed.clear();
         }
         let key = char::from(b'a' + u8::try_from(number % 26)?);
         typed.push(key);
         let start = Instant::now();
         chat.key(key.encode_utf8(&mut [0; 4]))?;
-        chat.wait_for(|seen| is_shown(seen, &typed), PATIENCE);
+        chat.wait_for(|seen| is_shown(seen, &typed), TEST_TIMEOUT);
         samples.push(start.elapsed());
     }
     Ok(samples)

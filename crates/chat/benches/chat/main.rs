@@ -13,8 +13,8 @@
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 
 mod echo;
+mod fixture;
 mod memory;
-mod stage;
 mod start;
 
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use vestal_bench::Result;
 use vestal_bench::report::BenchReport;
 
-use crate::stage::Stage;
+use crate::fixture::ChatFixture;
 
 /// How often each thing is done.
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +42,9 @@ fn main() -> ExitCode {
 
 fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = vestal_bench::program::build()?;
-    let stage = Stage::new(program)?;
-    report.add(start::measure(&stage, plan)?);
-    report.add(echo::measure(&stage, plan)?);
-    report.add(memory::measure(&stage, plan)?);
-    stage.close()
+    let fixture = ChatFixture::new(program);
+    report.add(start::measure(&fixture, plan)?);
+    report.add(echo::measure(&fixture, plan)?);
+    report.add(memory::measure(&fixture, plan)?);
+    fixture.close()
 }

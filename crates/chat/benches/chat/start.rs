@@ -7,7 +7,7 @@ use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
-use crate::stage::{Stage, wait_for_prompt};
+use crate::fixture::{ChatFixture, wait_for_prompt};
 
 const START: &str = "vestal chat: start to prompt";
 
@@ -17,14 +17,14 @@ const THEIRS: Duration = Duration::from_millis(4_100);
 /// Starts that are not counted.
 const WARM_UP: usize = 3;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
+pub(crate) fn measure(fixture: &ChatFixture, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut samples = Samples::default();
     for round in 0..WARM_UP + plan.starts {
         let start = Instant::now();
-        let chat = stage.chat()?;
+        let chat = fixture.chat()?;
         wait_for_prompt(&chat);
         let took = start.elapsed();
-        Stage::leave(chat)?;
+        ChatFixture::leave(chat)?;
         if round >= WARM_UP {
             samples.push(took);
         }

@@ -158,7 +158,7 @@ pub(super) async fn switch_sandbox(chat: &mut Chat, task: TaskName) {
     if let Err(failure) = chat.switch(what).await {
         return chat.show_error(&failure);
     }
-    let words = SandboxCommand::switch_remark(&from, &task);
+    let words = SandboxCommand::switch_message(&from, &task);
     remark(chat, &words).await;
     let engine = chat.agent.engine().clone();
     let looked = chat.wait_for("inspecting the sandbox", Box::pin(engine.inspect(&task))).await;

@@ -6,7 +6,7 @@ use vestal_model::{Freshness, Models};
 use vestal_scripted_model::{Model, ReplyRule, Script, ScriptedReply};
 use vestal_tui::{KeyCode, KeyPress, Size};
 
-use crate::stage::{Person, Stage, marker, processes_with, until};
+use crate::fixture::{ChatFixture, Person, marker, processes_with, until};
 
 /// A model that runs what follows `$ ` in the shell and repeats the rest.
 pub(crate) fn shell() -> Script {
@@ -25,7 +25,7 @@ pub(crate) fn shell() -> Script {
 
 /// Says something and waits for its answer.
 pub(crate) async fn hears(person: &Person, words: &str) {
-    person.says(words);
+    person.submits(words);
     person.sees(&format!("heard {words}")).await;
     rests(person).await;
 }
@@ -43,28 +43,32 @@ pub(crate) async fn rests(person: &Person) {
         .await;
 }
 
-async fn conversations(stage: &Stage) -> Vec<ConversationSummary> {
-    let store = ConversationStore::open(stage.store_file()).await.unwrap();
+async fn conversations(fixture: &ChatFixture) -> Vec<ConversationSummary> {
+    let store = ConversationStore::open(fixture.store_file()).await.unwrap();
     store.list(&ConversationFilter::default()).await.unwrap()
 }
 
 /// Returns what the model saw of a person in its last request.
-pub(crate) fn seen(stage: &Stage) -> Vec<String> {
-    let requests = stage.model.requests();
+pub(crate) fn seen(fixture: &ChatFixture) -> Vec<String> {
+    let requests = fixture.model.requests();
     let messages = requests.last().unwrap().messages().to_vec();
-    let said = messages.iter().filter(|message| message["role"] == "user");
-    said.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+    let reply = messages.iter().filter(|message| message["role"] == "user");
+    reply.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_command_is_said_once_and_left_to_be_put_right() {
-    let stage = Stage::new(Script::echo());
-    stage
+async fn an_unknown_command_is_reported_once_and_is_no_part_of_the_next_message() {
+    let fixture = ChatFixture::new(shell());
+    fixture
         .play(async |person| {
-            person.says("/modle gpt");
+            person.submits("/modle gpt");
             person.sees("there is no command /modle").await;
             person.sees("did you mean /model?").await;
-            // It is in the input still.
+            hears(&person, "one").await;
+            assert_eq!(seen(&fixture), ["one"]);
+            // It can be put right.
+            person.presses(KeyPress::plain(KeyCode::Up));
+            person.presses(KeyPress::plain(KeyCode::Up));
             person
                 .sees_that("the input", |rows| {
                     rows.iter().filter(|row| row.starts_with("› /modle gpt")).count() == 2
@@ -73,40 +77,40 @@ async fn an_unknown_command_is_said_once_and_left_to_be_put_right() {
             person.leaves();
         })
         .await;
-    assert_eq!(stage.model.requests().len(), 0);
+    assert_eq!(fixture.model.requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_are_taken_back_for_good_and_said_again() {
-    let stage = Stage::new(shell());
-    stage
+    let fixture = ChatFixture::new(shell());
+    fixture
         .play(async |person| {
-            person.says("/undo");
+            person.submits("/undo");
             person.sees("the conversation is empty").await;
             hears(&person, "one").await;
             hears(&person, "two").await;
-            person.says("/undo");
+            person.submits("/undo");
             person.sees("undid 1 turn (2 messages)").await;
             // What was said is in the input, to be said better.
             person.types(" and a half");
             person.presses(KeyPress::plain(KeyCode::Enter));
             person.sees("heard two and a half").await;
             rests(&person).await;
-            assert_eq!(seen(&stage), ["one", "two and a half"]);
-            person.says("/retry");
-            stage.model.wait_for_answers(4).await;
+            assert_eq!(seen(&fixture), ["one", "two and a half"]);
+            person.submits("/retry");
+            fixture.model.wait_for_answers(4).await;
             rests(&person).await;
-            assert_eq!(seen(&stage), ["one", "two and a half"]);
-            person.says("/undo x");
+            assert_eq!(seen(&fixture), ["one", "two and a half"]);
+            person.submits("/undo x");
             person.sees("\"x\" is not a number of turns").await;
             person.leaves();
         })
         .await;
-    let (_, stored) = stage.stored().await;
+    let (_, stored) = fixture.stored().await;
     assert_eq!(stored.len(), 4, "{stored:?}");
 }
 
-/// Waits until the chat has begun to work in so many conversations.
+/// Waits until the chat has started to work in so many conversations.
 async fn greets(person: &Person, times: usize) {
     until("another conversation", || {
         person.all().iter().filter(|row| row.starts_with("vestal · ")).count() >= times
@@ -116,90 +120,90 @@ async fn greets(person: &Person, times: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_conversation_begins_without_what_was_allowed_and_the_old_one_is_gone_back_to() {
-    let stage = Stage::new(shell());
-    stage
+    let fixture = ChatFixture::new(shell());
+    fixture
         .play(async |person| {
             hears(&person, "one").await;
-            person.says("/yolo");
+            person.submits("/yolo");
             person.sees("YOLO").await;
-            person.says("/new Another one");
+            person.submits("/new Another one");
             person.sees("a new conversation in the same sandbox").await;
             person.sees_no("YOLO").await;
             hears(&person, "two").await;
-            assert_eq!(seen(&stage), ["two"]);
-            person.says("/resume");
+            assert_eq!(seen(&fixture), ["two"]);
+            person.submits("/resume");
             person.sees("Which conversation?").await;
             person.sees("[1] one (").await;
-            person.says("1");
+            person.submits("1");
             person.sees_no("[1] one").await;
             greets(&person, 3).await;
             hears(&person, "three").await;
-            assert_eq!(seen(&stage), ["one", "three"]);
-            person.says("/resume Another one");
+            assert_eq!(seen(&fixture), ["one", "three"]);
+            person.submits("/resume Another one");
             greets(&person, 4).await;
             hears(&person, "four").await;
-            assert_eq!(seen(&stage), ["two", "four"]);
-            person.says("/resume nobody knows it");
+            assert_eq!(seen(&fixture), ["two", "four"]);
+            person.submits("/resume nobody knows it");
             person.sees("there is no conversation \"nobody knows it\"").await;
             person.leaves();
         })
         .await;
-    assert_eq!(conversations(&stage).await.len(), 2);
+    assert_eq!(conversations(&fixture).await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_branch_is_gone_on_with_and_named() {
-    let stage = Stage::new(shell());
-    stage
+    let fixture = ChatFixture::new(shell());
+    fixture
         .play(async |person| {
-            person.says("/branch");
+            person.submits("/branch");
             person.sees("nothing to branch from").await;
             hears(&person, "one").await;
-            person.says("/branch it's another way");
+            person.submits("/branch it's another way");
             person.sees("this is a branch").await;
             hears(&person, "two").await;
-            assert_eq!(seen(&stage), ["one", "two"]);
-            person.says("/title");
+            assert_eq!(seen(&fixture), ["one", "two"]);
+            person.submits("/title");
             person.sees("\"it's another way\"").await;
-            person.says("/title mine");
+            person.submits("/title mine");
             person.sees("the title is now \"mine\"").await;
-            person.says("/branch mine");
+            person.submits("/branch mine");
             person.sees("already has the title \"mine\"").await;
             person.leaves();
         })
         .await;
-    let found = conversations(&stage).await;
+    let found = conversations(&fixture).await;
     let titles: Vec<_> = found.iter().map(|found| found.conversation.title.clone()).collect();
     assert_eq!(titles, [Some("mine".to_owned()), Some("one".to_owned())]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_a_turn_runs_some_commands_act_at_once_and_others_wait() {
-    let stage = Stage::new(Script::replies([ScriptedReply::text("the whole answer")
+    let fixture = ChatFixture::new(Script::replies([ScriptedReply::text("the whole answer")
         .chunked(9)
         .hold_after(1)]));
-    stage
+    fixture
         .play(async |person| {
-            person.says("talk");
+            person.submits("talk");
             person.sees("the whole").await;
-            person.says("/yolo on");
+            person.submits("/yolo on");
             person.sees("the agent no longer asks for approval").await;
-            person.says("/status");
+            person.submits("/status");
             person.sees("turn running for").await;
-            person.says("/undo 1");
+            person.submits("/undo 1");
             person.sees("/undo cannot run during a turn").await;
             person
                 .sees_that("the input", |rows| {
                     rows.iter().filter(|row| row.starts_with("› /undo 1")).count() == 2
                 })
                 .await;
-            stage.model.release();
+            fixture.model.release();
             person.sees("the whole answer").await;
             rests(&person).await;
             person.leaves();
         })
         .await;
-    let (_, stored) = stage.stored().await;
+    let (_, stored) = fixture.stored().await;
     assert_eq!(stored.len(), 2);
 }
 
@@ -208,7 +212,7 @@ async fn stop_interrupts_the_turn_and_ends_background_jobs_after_a_question() {
     let marker = marker();
     let command = format!("sleep {marker}");
     let started = command.clone();
-    let stage = Stage::new(
+    let fixture = ChatFixture::new(
         Script::new()
             .rule(ReplyRule::when_user_contains("start").reply(ScriptedReply::tool_call(
                 "terminal",
@@ -222,27 +226,27 @@ async fn stop_interrupts_the_turn_and_ends_background_jobs_after_a_question() {
                 ReplyRule::always().after_any_tool_results().reply(ScriptedReply::text("it runs")),
             ),
     );
-    stage
+    fixture
         .play(async |person| {
-            person.says("/stop");
+            person.submits("/stop");
             person.sees("nothing to stop").await;
-            person.says("start");
+            person.submits("start");
             person.sees("it runs").await;
             rests(&person).await;
-            person.says("talk");
+            person.submits("talk");
             person.sees("first words").await;
-            person.says("/stop");
+            person.submits("/stop");
             person.sees("interrupted").await;
             rests(&person).await;
             assert_eq!(processes_with(&marker).len(), 1);
-            person.says("/stop");
+            person.submits("/stop");
             person.sees("End 1 background job of this conversation?").await;
-            person.says("no");
+            person.submits("no");
             person.sees_no("[1] yes").await;
-            person.says("/stop");
+            person.submits("/stop");
             person.sees("[1] yes").await;
             assert_eq!(processes_with(&marker).len(), 1);
-            person.says("yes");
+            person.submits("yes");
             person.sees("1 background job ended").await;
             until("the job is gone", || processes_with(&marker).is_empty()).await;
             person.leaves();
@@ -252,8 +256,8 @@ async fn stop_interrupts_the_turn_and_ends_background_jobs_after_a_question() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_is_a_verb_is_that_verb() {
-    let stage = Stage::new(Script::echo());
-    stage
+    let fixture = ChatFixture::new(Script::echo());
+    fixture
         .play(async |person| {
             for (typed, ran) in [
                 ("/model", "ran: model"),
@@ -273,59 +277,59 @@ async fn a_command_that_is_a_verb_is_that_verb() {
                 ("/sandbox fork other", "ran: fork default other"),
                 ("/sandbox reset", "ran: rm --files -t default"),
             ] {
-                person.says(typed);
+                person.submits(typed);
                 person.sees_that(ran, |rows| rows.iter().any(|row| row.trim_end() == ran)).await;
             }
-            person.says("/sandbox fokr x");
+            person.submits("/sandbox fokr x");
             person.sees("did you mean /sandbox fork?").await;
             assert_eq!(person.lent.lock().unwrap().len(), 2 * 16);
             person.leaves();
         })
         .await;
-    assert_eq!(stage.model.requests().len(), 0);
+    assert_eq!(fixture.model.requests().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_model_is_asked_in_this_conversation_only() {
-    let mut stage = Stage::new(Script::echo());
-    let url = stage.model.base_url();
-    stage = stage.with(&format!("model.base_url={url}")).with("model.default=usual");
-    stage
+    let mut fixture = ChatFixture::new(Script::echo());
+    let url = fixture.model.base_url();
+    fixture = fixture.with(&format!("model.base_url={url}")).with("model.default=usual");
+    fixture
         .play(async |person| {
-            person.says("/model other");
+            person.submits("/model other");
             person.sees("this conversation now uses custom:other").await;
-            person.says("hello");
-            stage.model.wait_for_answers(1).await;
+            person.submits("hello");
+            fixture.model.wait_for_answers(1).await;
             rests(&person).await;
-            assert_eq!(stage.model.requests()[0].model(), "other");
-            person.says("/model nobody:x y");
+            assert_eq!(fixture.model.requests()[0].model(), "other");
+            person.submits("/model nobody:x y");
             person.sees("too many arguments").await;
             person.leaves();
         })
         .await;
-    assert_eq!(conversations(&stage).await[0].conversation.model, "other");
+    assert_eq!(conversations(&fixture).await[0].conversation.model, "other");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slip_in_the_name_of_a_model_gets_the_nearest_one_that_is_listed() {
     let listed = [Model::new("lantern-2"), Model::new("beacon")];
-    let mut stage = Stage::new(Script::echo().models(listed));
-    let url = stage.model.base_url();
-    stage = stage.with(&format!("model.base_url={url}")).with("model.default=beacon");
+    let mut fixture = ChatFixture::new(Script::echo().models(listed));
+    let url = fixture.model.base_url();
+    fixture = fixture.with(&format!("model.base_url={url}")).with("model.default=beacon");
     // Somebody has looked at the list before.
-    let settings = stage.settings();
+    let settings = fixture.settings();
     let endpoint = vestal_agent::settings::endpoints(&settings, None).unwrap().remove(0);
     let models = Models::new(vestal_agent::settings::model_options(&settings).unwrap()).unwrap();
     let lists = vestal_agent::settings::model_lists(&settings);
     lists.list(&models, &endpoint, Freshness::Refresh).await.unwrap();
-    stage
+    fixture
         .play(async |person| {
-            person.says("/model lantren-2");
+            person.submits("/model lantren-2");
             person.sees("custom does not list a model lantren-2").await;
             person.sees("did you mean /model lantern-2?").await;
-            person.says("/model custom:lantren-2");
+            person.submits("/model custom:lantren-2");
             person.sees("this conversation now uses custom:lantren-2").await;
-            person.says("/model lantern-2");
+            person.submits("/model lantern-2");
             person.sees("this conversation now uses custom:lantern-2").await;
             person.types("/model custom:be");
             person.presses(KeyPress::plain(KeyCode::Tab));
@@ -337,84 +341,84 @@ async fn a_slip_in_the_name_of_a_model_gets_the_nearest_one_that_is_listed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_are_taken_and_given() {
-    let stage = Stage::new(Script::echo());
-    stage
+    let fixture = ChatFixture::new(Script::echo());
+    fixture
         .play(async |person| {
-            person.says("/tools disable terminl");
+            person.submits("/tools disable terminl");
             person.sees("did you mean terminal?").await;
-            person.says("/tools disable terminal");
+            person.submits("/tools disable terminal");
             person.sees("process, terminal disabled").await;
-            person.says("hello");
-            stage.model.wait_for_answers(1).await;
+            person.submits("hello");
+            fixture.model.wait_for_answers(1).await;
             rests(&person).await;
-            person.says("/tools");
+            person.submits("/tools");
             person.sees("✗ terminal").await;
             person.leaves();
         })
         .await;
-    assert!(!stage.model.requests()[0].tool_names().contains(&"terminal"));
+    assert!(!fixture.model.requests()[0].tool_names().contains(&"terminal"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_is_told() {
-    let stage = Stage::new(shell());
-    stage
+    let fixture = ChatFixture::new(shell());
+    fixture
         .play(async |person| {
-            person.says("/sandbox");
+            person.submits("/sandbox");
             person.sees("default has no sandbox yet").await;
             // Also where nothing was said yet.
-            person.says("/sandbox switch third");
+            person.submits("/sandbox switch third");
             person.sees("the agent now works in the sandbox of third").await;
-            person.says("/sandbox switch default");
+            person.submits("/sandbox switch default");
             person.sees("the agent now works in the sandbox of default").await;
-            person.says("$ echo one > here; ls");
+            person.submits("$ echo one > here; ls");
             person.sees("heard $ echo one").await;
             rests(&person).await;
-            person.says("/sandbox");
+            person.submits("/sandbox");
             person.sees("none (/sandbox snapshot creates one)").await;
             person.sees("local").await;
-            person.says("/sandbox switch other");
+            person.submits("/sandbox switch other");
             person.sees("the agent now works in the sandbox of other").await;
             // What the model is told goes with what is said next.
-            person.says("two");
+            person.submits("two");
             person.sees("heard [The user has moved this conversation").await;
             rests(&person).await;
-            let seen = seen(&stage);
-            assert!(seen.iter().any(|said| said.contains("the task other")), "{seen:?}");
-            person.says("/sandbox switch other");
+            let seen = seen(&fixture);
+            assert!(seen.iter().any(|reply| reply.contains("the task other")), "{seen:?}");
+            person.submits("/sandbox switch other");
             person.sees("already in the sandbox of other").await;
             person.leaves();
         })
         .await;
-    assert_eq!(conversations(&stage).await.len(), 1);
+    assert_eq!(conversations(&fixture).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
-    let mut stage = Stage::new(shell());
-    stage.size = Size { columns: 60, rows: 40 };
-    stage
+    let mut fixture = ChatFixture::new(shell());
+    fixture.size = Size { columns: 60, rows: 40 };
+    fixture
         .play(async |person| {
-            person.says("/usage");
+            person.submits("/usage");
             person.sees("no model has answered").await;
             hears(&person, "one").await;
             // So narrow a line at the bottom has no room for the time it counts.
             vestal_testkit::until_async("the answer is on record", || async {
-                conversations(&stage).await.first().is_some_and(|summary| summary.messages == 2)
+                conversations(&fixture).await.first().is_some_and(|summary| summary.messages == 2)
             })
             .await;
-            person.says("/usage");
+            person.submits("/usage");
             person.sees("scripted:scripted-model").await;
             person.sees("unknown (set model.prices)").await;
-            person.says("/status");
+            person.submits("/status");
             person.sees("asked before dangerous commands").await;
-            person.says("/compress");
+            person.submits("/compress");
             person.sees("there is nothing to sum up").await;
-            person.says("/approvals");
+            person.submits("/approvals");
             person.sees("there are no approvals for this conversation").await;
-            person.says("/help undo");
+            person.submits("/help undo");
             person.sees("take back the last turn").await;
-            person.says("/help");
+            person.submits("/help");
             person.sees("/help keys lists the keys.").await;
             let rows = person.all();
             assert!(rows.iter().all(|row| row.chars().count() <= 60), "{rows:?}");
@@ -426,8 +430,8 @@ async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_are_listed_as_soon_as_one_is_begun() {
-    let stage = Stage::new(Script::echo());
-    stage
+    let fixture = ChatFixture::new(Script::echo());
+    fixture
         .play(async |person| {
             person.types("/");
             person.sees("/new").await;
@@ -437,7 +441,7 @@ async fn commands_are_listed_as_soon_as_one_is_begun() {
             person.sees("› /model").await;
             person.presses(KeyPress::control('u'));
             // What is written out is sent, though the list is open.
-            person.says("/yolo");
+            person.submits("/yolo");
             person.sees("YOLO").await;
             person.leaves();
         })
@@ -446,10 +450,10 @@ async fn commands_are_listed_as_soon_as_one_is_begun() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn help_ends_with_the_commands_and_names_the_way_to_the_keys() {
-    let stage = Stage::new(Script::echo());
-    stage
+    let fixture = ChatFixture::new(Script::echo());
+    fixture
         .play(async |person| {
-            person.says("/help");
+            person.submits("/help");
             person.sees("/help keys lists the keys.").await;
             assert!(!person.all().join("\n").contains("Keys of the"));
             person.leaves();

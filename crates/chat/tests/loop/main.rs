@@ -5,8 +5,8 @@
 mod choices;
 mod commands;
 mod display;
+mod fixture;
 mod questions;
 mod shutdown;
-mod stage;
 mod turns;
 mod wakeup;

@@ -7,24 +7,24 @@ use vestal_runtime::Termination;
 use vestal_scripted_model::{Script, ScriptedReply};
 use vestal_tui::{KeyCode, KeyPress, TerminalInput};
 
-use crate::stage::{BREAKS, Person, Stage, marker, processes_with, until};
+use crate::fixture::{BREAKS, ChatFixture, Person, marker, processes_with, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_interrupts_the_tool_that_runs_and_the_conversation_goes_on() {
     let marker = marker();
-    let stage = Stage::new(Script::replies([
+    let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::tool_call("terminal", json!({"command": format!("sleep {marker}")})),
         ScriptedReply::text("going on"),
     ]));
-    stage
+    fixture
         .play(async |person| {
-            person.says("sleep");
+            person.submits("sleep");
             until("the command runs", || !processes_with(&marker).is_empty()).await;
             person.sees("terminal sleep").await;
             person.presses(KeyPress::control('c'));
             person.sees("interrupted; the conversation so far is kept").await;
             assert_eq!(processes_with(&marker), Vec::<u32>::new());
-            person.says("go on");
+            person.submits("go on");
             person.sees("going on").await;
             person.leaves();
         })
@@ -33,11 +33,11 @@ async fn ctrl_c_interrupts_the_tool_that_runs_and_the_conversation_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_clears_what_is_typed_before_it_interrupts_and_asks_before_it_leaves() {
-    let stage =
-        Stage::new(Script::replies([ScriptedReply::text("words").chunked(2).stall_after(2)]));
-    let left = stage
+    let fixture =
+        ChatFixture::new(Script::replies([ScriptedReply::text("words").chunked(2).stall_after(2)]));
+    let left = fixture
         .play(async |person| {
-            person.says("talk");
+            person.submits("talk");
             person.sees("wo").await;
             person.types("a draft");
             person.sees("› a draft").await;
@@ -52,7 +52,7 @@ async fn ctrl_c_clears_what_is_typed_before_it_interrupts_and_asks_before_it_lea
         })
         .await;
     assert_eq!(left, ChatExit::Quit);
-    let (_, stored) = stage.stored().await;
+    let (_, stored) = fixture.stored().await;
     let Message::Assistant(kept) = &stored[1].message else { panic!("{:?}", stored[1]) };
     assert_eq!(kept.finish, FinishReason::Interrupted);
     assert!("words".starts_with(&kept.text) && !kept.text.is_empty());
@@ -60,13 +60,13 @@ async fn ctrl_c_clears_what_is_typed_before_it_interrupts_and_asks_before_it_lea
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
-    let stage = Stage::new(Script::replies([
+    let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::text("I was about to say more").chunked(4).stall_after(3),
         ScriptedReply::text("as I was saying"),
     ]));
-    let left = stage
+    let left = fixture
         .play(async |person| {
-            person.says("talk");
+            person.submits("talk");
             person.sees("I was").await;
             person.types("half a draft");
             person.sees("half a draft").await;
@@ -75,19 +75,19 @@ async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
         })
         .await;
     assert_eq!(left, ChatExit::Closed);
-    let (id, stored) = stage.stored().await;
+    let (id, stored) = fixture.stored().await;
     assert_eq!(stored[0].message.text(), "talk");
     assert!(stored[1].message.text().starts_with("I was"), "{:?}", stored[1]);
-    let history = std::fs::read_to_string(stage.history()).unwrap();
+    let history = std::fs::read_to_string(fixture.history()).unwrap();
     assert!(history.contains("half a draft"), "{history}");
 
-    // Whoever comes back finds it all, and the conversation is free to go on.
-    let stage = stage.resuming(id);
-    stage
+    // The next chat finds all of it, and the conversation is free to continue.
+    let fixture = fixture.resuming(id);
+    fixture
         .play(async |person| {
             person.sees("› talk").await;
             person.sees("I was").await;
-            person.says("go on");
+            person.submits("go on");
             person.sees("as I was saying").await;
             person.leaves();
         })
@@ -97,31 +97,31 @@ async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_ends_the_turn_stores_it_and_leaves() {
     let marker = marker();
-    let stage = Stage::new(Script::replies([ScriptedReply::tool_call(
+    let fixture = ChatFixture::new(Script::replies([ScriptedReply::tool_call(
         "terminal",
         json!({"command": format!("sleep {marker}")}),
     )]));
-    let left = stage
+    let left = fixture
         .play(async |person| {
-            person.says("sleep");
+            person.submits("sleep");
             until("the command runs", || !processes_with(&marker).is_empty()).await;
             person.signals.send(Termination::Terminate).unwrap();
         })
         .await;
     assert_eq!(left, ChatExit::Signal(Termination::Terminate));
     assert_eq!(processes_with(&marker), Vec::<u32>::new());
-    let (_, stored) = stage.stored().await;
-    // What was said, the call, and what became of it.
+    let (_, stored) = fixture.stored().await;
+    // What was said, the call, and its outcome.
     assert_eq!(stored.len(), 3, "{stored:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_ctrl_c_leaves_at_once() {
-    let stage = Stage::new(Script::replies([ScriptedReply::stall()]));
-    let left = stage
+    let fixture = ChatFixture::new(Script::replies([ScriptedReply::stall()]));
+    let left = fixture
         .play(async |person| {
-            person.says("talk");
-            stage.model.wait_for_requests(1).await;
+            person.submits("talk");
+            fixture.model.wait_for_requests(1).await;
             person.presses(KeyPress::control('c'));
             person.presses(KeyPress::control('c'));
             person.presses(KeyPress::control('c'));
@@ -131,17 +131,17 @@ async fn a_second_ctrl_c_leaves_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_fails_is_told_with_advice_and_the_chat_goes_on() {
-    let stage = Stage::new(Script::replies([
+async fn a_provider_that_fails_is_reported_with_advice_and_the_chat_goes_on() {
+    let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::error(401, "wrong key"),
         ScriptedReply::text("back again"),
     ]));
-    stage
+    fixture
         .play(async |person| {
-            person.says("hello");
+            person.submits("hello");
             person.sees("error: ").await;
             person.sees("/retry tries again").await;
-            person.says("hello again");
+            person.submits("hello again");
             person.sees("back again").await;
             person.leaves();
         })
@@ -149,15 +149,15 @@ async fn a_provider_that_fails_is_told_with_advice_and_the_chat_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_breaks_off_early_was_never_said() {
-    let stage = Stage::new(Script::replies([
+async fn an_answer_that_breaks_off_early_is_not_stored() {
+    let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::text("first try").chunked(6).cut_after(1),
         ScriptedReply::text("second try"),
     ]))
     .with("agent.api_max_retries=3");
-    stage
+    fixture
         .play(async |person| {
-            person.says("talk");
+            person.submits("talk");
             person.sees("second try").await;
             person.sees("warning: ").await;
             let all = person.all().join("\n");
@@ -169,35 +169,36 @@ async fn an_answer_that_breaks_off_early_was_never_said() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
-    let stage =
-        Stage::new(Script::replies([ScriptedReply::text("an answer").chunked(2).stall_after(1)]));
-    stage
+    let fixture = ChatFixture::new(Script::replies([ScriptedReply::text("an answer")
+        .chunked(2)
+        .stall_after(1)]));
+    fixture
         .play(async |person| {
-            person.says("talk");
+            person.submits("talk");
             person.sees("an").await;
-            person.says("use tabs");
+            person.submits("use tabs");
             person.sees("› use tabs · queued").await;
             person.leaves();
             person.sees("some messages did not reach the model").await;
         })
         .await;
-    let history = std::fs::read_to_string(stage.history()).unwrap();
+    let history = std::fs::read_to_string(fixture.history()).unwrap();
     assert!(history.contains("use tabs"), "{history}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
-    let stage = Stage::new(Script::replies([
+    let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::tool_call("clarify", json!({"question": BREAKS})).hold_after(1),
         ScriptedReply::text("here I am again"),
     ]));
-    stage
+    fixture
         .play(async |person| {
-            person.says("go");
-            stage.model.wait_for_holds(1).await;
-            person.says("use tabs");
+            person.submits("go");
+            fixture.model.wait_for_holds(1).await;
+            person.submits("use tabs");
             person.sees("› use tabs · queued").await;
-            stage.model.release();
+            fixture.model.release();
             person.sees("because of a bug in this program").await;
             comes_back(&person, "use tabs").await;
             person.presses(KeyPress::plain(KeyCode::Enter));
@@ -205,26 +206,26 @@ async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
             person.leaves();
         })
         .await;
-    let requests = stage.model.requests();
+    let requests = fixture.model.requests();
     assert_eq!(requests[1].last_user_text().as_deref(), Some("use tabs"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_said_while_a_command_ran_comes_back_when_it_is_interrupted() {
     let marker = marker();
-    let stage = Stage::new(Script::new());
-    stage
+    let fixture = ChatFixture::new(Script::new());
+    fixture
         .play(async |person| {
-            person.says(&format!("!sleep {marker}"));
+            person.submits(&format!("!sleep {marker}"));
             until("the command runs", || !processes_with(&marker).is_empty()).await;
-            person.says("and then");
+            person.submits("and then");
             person.sees("› and then · queued").await;
             person.presses(KeyPress::control('c'));
             comes_back(&person, "and then").await;
             person.leaves();
         })
         .await;
-    assert_eq!(stage.model.requests().len(), 0, "nobody was told to say it");
+    assert_eq!(fixture.model.requests().len(), 0, "the model was not asked to say it");
 }
 
 /// Waits until words are in the input.

@@ -8,14 +8,14 @@ use vestal_testkit::files::Fifo;
 use vestal_tui::KeyPress;
 
 use crate::commands::{rests, seen};
-use crate::stage::Stage;
+use crate::fixture::ChatFixture;
 
 /// A place where a command waits until somebody opens it.
 struct Gate(Fifo);
 
 impl Gate {
-    fn new(stage: &Stage, name: &str) -> Self {
-        Self(Fifo::create(stage.file(name)))
+    fn new(fixture: &ChatFixture, name: &str) -> Self {
+        Self(Fifo::create(fixture.file(name)))
     }
 
     fn path(&self) -> &Path {
@@ -42,14 +42,14 @@ fn builds(gate: &Gate) -> ScriptedReply {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_ends_while_nobody_types_begins_a_turn() {
-    let stage = Stage::new(Script::new());
-    let gate = Gate::new(&stage, "go");
-    stage.model.push(builds(&gate));
-    stage.model.push(ScriptedReply::text("It runs."));
-    stage.model.push(ScriptedReply::text("The build is there."));
-    stage
+    let fixture = ChatFixture::new(Script::new());
+    let gate = Gate::new(&fixture, "go");
+    fixture.model.push(builds(&gate));
+    fixture.model.push(ScriptedReply::text("It runs."));
+    fixture.model.push(ScriptedReply::text("The build is there."));
+    fixture
         .play(async |person| {
-            person.says("build it");
+            person.submits("build it");
             person.sees("It runs.").await;
             rests(&person).await;
             gate.opens();
@@ -58,59 +58,59 @@ async fn a_job_that_ends_while_nobody_types_begins_a_turn() {
             person.leaves();
         })
         .await;
-    let heard = seen(&stage);
+    let heard = seen(&fixture);
     assert_eq!((heard.len(), heard[0].as_str()), (2, "build it"), "{heard:?}");
     assert!(heard[1].contains("has ended with exit code 0") && heard[1].contains("built"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn news_waits_for_somebody_who_writes_and_comes_when_they_have_cleared_it() {
-    let stage = Stage::new(Script::new());
-    let gate = Gate::new(&stage, "go");
-    stage.model.push(builds(&gate));
-    stage.model.push(ScriptedReply::text("It runs."));
-    stage
+    let fixture = ChatFixture::new(Script::new());
+    let gate = Gate::new(&fixture, "go");
+    fixture.model.push(builds(&gate));
+    fixture.model.push(ScriptedReply::text("It runs."));
+    fixture
         .play(async |person| {
-            person.says("build it");
+            person.submits("build it");
             person.sees("It runs.").await;
             rests(&person).await;
             person.types("half a thought");
             person.sees("› half a thought").await;
             gate.opens();
             person.sees("a background job has news").await;
-            assert_eq!(stage.model.requests().len(), 2, "nothing is asked under their hands");
+            assert_eq!(fixture.model.requests().len(), 2, "nothing is asked under their hands");
             person.sees("› half a thought").await;
-            stage.model.push(ScriptedReply::text("The build is there."));
+            fixture.model.push(ScriptedReply::text("The build is there."));
             person.presses(KeyPress::control('c'));
             person.sees("The build is there.").await;
             rests(&person).await;
             person.leaves();
         })
         .await;
-    assert!(seen(&stage)[1].contains("has ended"), "{:?}", seen(&stage));
+    assert!(seen(&fixture)[1].contains("has ended"), "{:?}", seen(&fixture));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_is_watched_for_begins_a_turn_in_a_chat_that_came_back() {
-    let stage = Stage::new(Script::new());
-    let (one, two) = (Gate::new(&stage, "one"), Gate::new(&stage, "two"));
+    let fixture = ChatFixture::new(Script::new());
+    let (one, two) = (Gate::new(&fixture, "one"), Gate::new(&fixture, "two"));
     let (first, second) = (one.path().display(), two.path().display());
     let command = format!("cat {first}; echo server ready; cat {second}");
-    stage.model.push(starts(&command, &json!({"watch_patterns": ["ready"]})));
-    stage.model.push(ScriptedReply::text("It starts."));
-    stage
+    fixture.model.push(starts(&command, &json!({"watch_patterns": ["ready"]})));
+    fixture.model.push(ScriptedReply::text("It starts."));
+    fixture
         .play(async |person| {
-            person.says("serve it");
+            person.submits("serve it");
             person.sees("It starts.").await;
             rests(&person).await;
             person.leaves();
         })
         .await;
-    let (id, _) = stage.stored().await;
-    stage.model.push(ScriptedReply::text("It serves."));
-    stage.model.push(ScriptedReply::text("It is over."));
-    let stage = stage.resuming(id);
-    stage
+    let (id, _) = fixture.stored().await;
+    fixture.model.push(ScriptedReply::text("It serves."));
+    fixture.model.push(ScriptedReply::text("It is over."));
+    let fixture = fixture.resuming(id);
+    fixture
         .play(async |person| {
             person.sees("It starts.").await;
             one.opens();
@@ -122,7 +122,7 @@ async fn a_line_that_is_watched_for_begins_a_turn_in_a_chat_that_came_back() {
             person.leaves();
         })
         .await;
-    let heard = seen(&stage);
+    let heard = seen(&fixture);
     assert!(heard[1].contains("printed what you watch for:\nserver ready"), "{heard:?}");
     assert!(heard[2].contains("has ended with exit code 0"), "{heard:?}");
 }

@@ -16,7 +16,7 @@ use vestal_api::{ErrorView, TurnExitReason, TurnView};
 use vestal_config::{Environment, Settings};
 use vestal_conversations::Title;
 use vestal_model::{Part, UserMessage};
-use vestal_runtime::{ConversationChoice, OpenRequest, Placement, SandboxChoice, Toolsets};
+use vestal_runtime::{ConversationChoice, OpenRequest, SandboxChoice, SandboxPlacement, Toolsets};
 use vestal_sandbox::TaskName;
 
 use self::once::{OneShot, QuestionEnd};
@@ -105,7 +105,7 @@ pub(crate) struct ChatArgs {
     #[arg(short, long, value_name = "TASK")]
     task: Option<TaskName>,
 
-    /// Backend to use if the sandbox has to be created; an existing sandbox keeps its own.
+    /// Backend to use if the sandbox has to be created; an existing sandbox must be on it.
     #[arg(short, long, value_name = "BACKEND")]
     backend: Option<String>,
 
@@ -212,7 +212,7 @@ fn not_begun(failure: &CommandFailure) -> TurnView {
 
 /// Returns why there is no whole answer.
 fn unanswered(failure: &CommandFailure) -> ErrorView {
-    let unread = ErrorView { error: "nobody reads the output".to_owned(), advice: Vec::new() };
+    let unread = ErrorView { error: "the output is closed".to_owned(), advice: Vec::new() };
     failure.view().unwrap_or(unread)
 }
 
@@ -263,7 +263,7 @@ impl ChatArgs {
             let wanted = SandboxFlags { backend, image: None, mount_cwd };
             placement(context, self.task.clone(), &wanted)?
         } else {
-            Placement::Remembered
+            SandboxPlacement::Remembered
         };
         Ok(OpenRequest {
             which: match &self.resume {
@@ -290,9 +290,9 @@ pub(super) fn placement(
     context: &Context,
     task: Option<TaskName>,
     wanted: &SandboxFlags,
-) -> Result<Placement, CommandFailure> {
+) -> Result<SandboxPlacement, CommandFailure> {
     let task = task.unwrap_or_else(TaskName::default_task);
-    Ok(Placement::In(SandboxChoice::new(task, context.overrides(wanted)?)))
+    Ok(SandboxPlacement::In(SandboxChoice::new(task, context.overrides(wanted)?)))
 }
 
 /// Returns the toolsets that are asked for by name.

@@ -1,4 +1,6 @@
-//! `vestal completions`.
+//! `vestal completions`: what shells, man and the documentation know of the commands.
+
+use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
@@ -10,6 +12,7 @@ use crate::cli;
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::reference;
 
 const AFTER_HELP: &str = "\
 The scripts also complete the names of profiles, boards, tasks and schedules, by asking this program.
@@ -24,7 +27,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
     /// Shell to print the script for.
-    #[arg(value_name = "SHELL", required_unless_present_any = ["values", "words"])]
+    #[arg(value_name = "SHELL", required_unless_present_any = ["values", "words", "reference", "man"])]
     shell: Option<KnownShell>,
 
     /// Print existing names, one per line; called by the completion scripts.
@@ -35,6 +38,19 @@ pub(crate) struct CompletionsArgs {
     /// by conversations without a terminal.
     #[arg(long, hide = true, conflicts_with_all = ["shell", "values"])]
     words: bool,
+
+    /// Print the page of the documentation that describes every command.
+    #[arg(long, hide = true, conflicts_with_all = ["shell", "values", "words"])]
+    reference: bool,
+
+    /// Write a man page for every command to a directory.
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        hide = true,
+        conflicts_with_all = ["shell", "values", "words", "reference"]
+    )]
+    man: Option<PathBuf>,
 
     /// The command line.
     #[arg(last = true, hide = true, requires = "words")]
@@ -102,6 +118,13 @@ pub(crate) async fn run(context: &Context, args: &CompletionsArgs) -> Result<Exi
             context.console.print(&names.join("\n"))?;
         }
         return Ok(Exit::Success);
+    }
+    if args.reference {
+        context.console.write(&reference::page())?;
+    }
+    if let Some(directory) = &args.man {
+        clap_mangen::generate_to(cli::command(), directory)
+            .map_err(|error| CommandFailure::io("write the man pages", &error))?;
     }
     if let Some(shell) = args.shell {
         context.console.write(&script(shell))?;

@@ -110,7 +110,7 @@ fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, CommandFai
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["KEY", "VALUE", "FROM"]);
-    let mut problems = Vec::new();
+    let mut problems: Vec<String> = Vec::new();
     for row in rows {
         let value = match (&row.value, row.changed) {
             (Some(value), true) => Cell::styled(value.to_string(), BOLD),
@@ -119,7 +119,8 @@ fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, CommandFai
         };
         let source = row.source.map_or_else(|| "-".to_owned(), |source| source.to_string());
         table.row(vec![row.key.into(), value, Cell::styled(source, DIM)]);
-        problems.extend(row.error);
+        // A file that cannot be read is the same problem of every key.
+        problems.extend(row.error.filter(|error| !problems.contains(error)));
     }
     context.console.print_table(&table)?;
     for problem in problems {

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use vestal_api::{CopiedView, TransferPlan};
-use vestal_sandbox::{Engine, Overrides};
+use vestal_api::{CopiedView, TransferPlace, TransferPlan};
+use vestal_sandbox::{Engine, Error, FilesOnRemoval, Overrides, Sandbox, TaskName};
 
 use crate::cli::SandboxFlags;
 use crate::console::{CopyStatusLine, text};
@@ -23,12 +23,14 @@ const AFTER_HELP: &str = "\
 One side is task:path (`:path` for the task default), the other a path on this machine or `-`. In
 the sandbox, `~` is its home, and relative paths start at the directory that `vestal run pwd`
 prints. Directories are copied recursively. Links stay links, modes are kept, and each file appears
-complete or not at all.
+complete or not at all. ssh://[user@]host[:port]/path names a file of another machine, in no sandbox,
+with the rights of who logs in there.
 
 Examples:
   vestal cp src web:/srv/app
   vestal cp web:report.pdf .
-  vestal cp web:/var/log/app.log - | tail";
+  vestal cp web:/var/log/app.log - | tail
+  vestal cp ssh://cellar/var/log/syslog .";
 
 /// Copy files into and out of a sandbox.
 #[derive(Debug, Args)]
@@ -41,11 +43,11 @@ pub(crate) struct CpArgs {
     #[arg(long)]
     json: bool,
 
-    /// Source: task:path, a path on this machine, or `-` for standard input.
+    /// Source: task:path, `ssh://host/path`, a path on this machine, or `-` for standard input.
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// Destination: task:path, a path on this machine, or `-` for standard output.
+    /// Destination: task:path, `ssh://host/path`, a path on this machine, or `-` for standard output.
     #[arg(value_name = "DST")]
     destination: OsString,
 }
@@ -58,12 +60,22 @@ pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Command
             .fold(CommandFailure::usage(error.to_string()), CommandFailure::advise)
     })?;
     let mut signals = signals::listen_or_fail()?;
-    let engine = context.engine()?;
     let overrides = context.overrides(&args.wanted)?;
+    let (engine, visit) = match plan.machine() {
+        Some(_) if overrides != Overrides::default() => {
+            return Err(CommandFailure::usage("a file of ssh://… is in no sandbox")
+                .advise("leave out the flags that describe one"));
+        }
+        Some(address) => (context.engine_visiting(address)?, Some(visiting_task()?)),
+        None => (context.engine()?, None),
+    };
     let is_printed = plan.is_printed();
-    let copying = Box::pin(copy(context, &engine, &overrides, plan));
+    let copying = Box::pin(copy(context, &engine, &overrides, plan, visit.as_ref()));
     let copied = unless_terminated(&mut signals, copying).await;
     context.close(&engine).await;
+    if let Some(task) = visit {
+        leave(&engine, &task).await;
+    }
     let copied = match copied {
         Ok(copied) => copied?,
         // What was half copied is gone with the copy.
@@ -81,23 +93,44 @@ pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Command
     Ok(Exit::Success)
 }
 
+/// Returns the task of the guest that copies files of a machine. It is nobody's sandbox.
+fn visiting_task() -> Result<TaskName, CommandFailure> {
+    let name = format!("copy-{}-{}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
+    name.parse().map_err(|_| CommandFailure::new("a task cannot be named"))
+}
+
+/// Removes the directories that the guest was given which has copied files of a machine, and is
+/// gone with this process's part in the engine.
+async fn leave(engine: &Engine, task: &TaskName) {
+    match engine.remove(task, FilesOnRemoval::Remove).await {
+        Ok(_) | Err(Error::NoSandbox { .. }) => {}
+        Err(error) => tracing::warn!(%task, %error, "something of the copy is left there"),
+    }
+}
+
 async fn copy(
     context: &Context,
     engine: &Engine,
     overrides: &Overrides,
     plan: TransferPlan,
+    visit: Option<&TaskName>,
 ) -> Result<CopiedView, CommandFailure> {
     match plan {
-        TransferPlan::Download { task, from, to } => {
-            let task = match &overrides.mount {
-                Some(dir) => engine.task_with_mount(&task, dir)?,
-                None => find::task(engine, Some(&task))?,
+        TransferPlan::Download { place, from, to } => {
+            let sandbox = match (place, visit) {
+                (TransferPlace::Task(task), _) => {
+                    let task = match &overrides.mount {
+                        Some(dir) => engine.task_with_mount(&task, dir)?,
+                        None => find::task(engine, Some(&task))?,
+                    };
+                    // Nothing can be had from a sandbox that is not there yet.
+                    if let Err(error) = engine.inspect(&task).await {
+                        return Err(find::explain(engine, error).await);
+                    }
+                    context.sandbox(engine, &task, overrides).await?
+                }
+                (TransferPlace::Machine(_), visit) => visited(context, engine, visit).await?,
             };
-            // Nothing can be had from a sandbox that is not there yet.
-            if let Err(error) = engine.inspect(&task).await {
-                return Err(find::explain(engine, error).await);
-            }
-            let sandbox = context.sandbox(engine, &task, overrides).await?;
             let files = sandbox.files(Some(SESSION)).await?;
             let mut download =
                 Download { files, console: context.console, progress: CopyStatusLine::new() };
@@ -107,8 +140,11 @@ async fn copy(
             }
             Ok(download.progress.totals())
         }
-        TransferPlan::Upload { from, task, to } => {
-            let sandbox = context.sandbox(engine, &task, overrides).await?;
+        TransferPlan::Upload { from, place, to } => {
+            let sandbox = match place {
+                TransferPlace::Task(task) => context.sandbox(engine, &task, overrides).await?,
+                TransferPlace::Machine(_) => visited(context, engine, visit).await?,
+            };
             let files = sandbox.files(Some(SESSION)).await?;
             let mut upload = Upload {
                 sandbox: &sandbox,
@@ -120,7 +156,22 @@ async fn copy(
                 Some(from) => upload.send(&from, &to).await?,
                 None => upload.send_stdin(&to).await?,
             }
-            Ok(upload.progress.totals())
+            let totals = upload.progress.totals();
+            sandbox.bring_back().await;
+            context.print_sync_notes(&sandbox);
+            Ok(totals)
         }
     }
+}
+
+/// Returns the guest that copies files of a machine. What it says of its isolation is no news to
+/// who names the machine.
+async fn visited(
+    context: &Context,
+    engine: &Engine,
+    task: Option<&TaskName>,
+) -> Result<Sandbox, CommandFailure> {
+    let task = task.cloned().unwrap_or_else(TaskName::default_task);
+    let visiting = Box::pin(engine.sandbox(&task));
+    Ok(context.activity().while_waiting(visiting).await?)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
-use vestal_api::{Health, HealthCheckView, HealthReportView};
+use vestal_api::{DASHBOARD_SLOT, Health, HealthCheckView, HealthReportView};
 use vestal_config::Settings;
 use vestal_sandbox::backend::Availability;
 use vestal_sandbox::client::{PROTOCOL_MAJOR, PROTOCOL_MINOR};
@@ -12,6 +12,7 @@ use vestal_sandbox::{
     BackendChoice, Drift, Engine, GUEST, Pruned, SandboxSummary, SummaryState, keys,
 };
 
+use super::gateway::find_gateways;
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -51,7 +52,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Com
 
 /// Looks at everything that a profile needs.
 pub(super) async fn examine(context: &Context) -> Vec<HealthCheckView> {
-    let choice = context.tolerate_choice();
+    let choice = context.fall_back_to_default();
     let mut checks = vec![guest(), shell(context)];
     checks.extend(
         choice.map(|trouble| HealthCheckView::new("profile", Health::Warning, trouble.to_string())),
@@ -65,6 +66,7 @@ pub(super) async fn examine(context: &Context) -> Vec<HealthCheckView> {
         }
         Err(failure) => checks.push(failed("home", &failure)),
     }
+    checks.extend(gateway(context).await);
     match context.engine() {
         Ok(engine) => {
             checks.push(home(&engine));
@@ -80,7 +82,7 @@ pub(super) async fn examine(context: &Context) -> Vec<HealthCheckView> {
             checks.push(snapshots);
             checks.extend(leftovers);
         }
-        // A home that cannot be found has been told of.
+        // A home that cannot be found has been reported.
         Err(failure) if context.home().is_ok() => checks.push(failed("home", &failure)),
         Err(_) => {}
     }
@@ -155,6 +157,41 @@ fn model(settings: &Settings) -> HealthCheckView {
     }
 }
 
+/// Says what is wrong with the gateway of the profile, and with the dashboard; nothing about what
+/// nobody uses or is as it is wanted.
+async fn gateway(context: &Context) -> Vec<HealthCheckView> {
+    let Ok(home) = context.home() else { return Vec::new() };
+    let profile = home.profile().to_string();
+    let view = match find_gateways(context, Some(vec![profile, DASHBOARD_SLOT.to_owned()])).await {
+        Ok(view) => view,
+        Err(failure) => return vec![failed("gateway", &failure)],
+    };
+    let mut checks = Vec::new();
+    for gateway in view.gateways.iter().chain(&view.dashboard) {
+        let name = if gateway.profile == DASHBOARD_SLOT { "dashboard" } else { "gateway" };
+        for listener in &gateway.foreign_listeners {
+            let check = HealthCheckView::new(name, Health::Warning, listener.line());
+            checks.push(check.advise(listener.advice()));
+        }
+        let health = match gateway.state_name() {
+            "failed" => Health::Broken,
+            "degraded" | "down" | "backoff" => Health::Warning,
+            "running" => Health::Ok,
+            _ => continue,
+        };
+        let message = match &gateway.reason {
+            Some(reason) => format!("{}: {reason}", gateway.state_name()),
+            None => gateway.state_name().to_owned(),
+        };
+        let check = HealthCheckView::new(name, health, message);
+        checks.push(match gateway.advice() {
+            Some(advice) => check.advise(advice),
+            None => check,
+        });
+    }
+    checks
+}
+
 fn home(engine: &Engine) -> HealthCheckView {
     let dir = engine.sandboxes_dir();
     let place = format!("sandboxes are kept in {}", dir.display());
@@ -171,7 +208,7 @@ fn home(engine: &Engine) -> HealthCheckView {
     }
 }
 
-/// Says which backends work and what they tell of themselves. One that is
+/// Says which backends work and what they report about themselves. One that is
 /// missing is only worth a note, unless it is the one that the settings name.
 async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<HealthCheckView> {
     let (found, mut reports) = tokio::join!(engine.backends(), engine.report());
@@ -289,7 +326,8 @@ async fn snapshots(engine: &Engine) -> HealthCheckView {
 }
 
 async fn leftovers(engine: &Engine) -> Vec<HealthCheckView> {
-    let Pruned { reaped: left, unanswered, unrecorded } = match engine.prune_telling(true).await {
+    let Pruned { reaped: left, unanswered, unrecorded } = match engine.prune_with_report(true).await
+    {
         Ok(pruned) => pruned,
         Err(error) => return vec![failed("leftovers", &error.into())],
     };

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use vestal_api::{GuestFacts, OverridesView, SandboxDetailsView};
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, SandboxSummary, Snapshot, SummaryState, TaskName};
+use vestal_sandbox::{Engine, SandboxSummary, Snapshot, SummaryState, SyncStatus, TaskName};
 
-use super::{jobs, ps};
-use crate::cli::Tasks;
+use super::{jobs, operations, ps};
+use crate::cli::TaskSelection;
 use crate::console::{Cell, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -36,7 +36,7 @@ pub(crate) struct InspectArgs {
     json: bool,
 
     #[command(flatten)]
-    tasks: Tasks,
+    tasks: TaskSelection,
 }
 
 /// A sandbox and what its guest says.
@@ -45,6 +45,7 @@ struct Inspected {
     summary: SandboxSummary,
     guest: Option<GuestFacts>,
     snapshots: Vec<Snapshot>,
+    sync: Option<SyncStatus>,
 }
 
 pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, CommandFailure> {
@@ -60,13 +61,14 @@ pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Co
             let guest = ask(&engine, task, &summary).await;
             // They are the sandbox's, not those of instances that processes own.
             let snapshots = if summary.owned { Vec::new() } else { std::mem::take(&mut snapshots) };
-            found.push(Inspected { summary, guest, snapshots });
+            let sync = engine.sync_status(task)?;
+            found.push(Inspected { summary, guest, snapshots, sync });
         }
     }
     if args.json {
         let views: Vec<SandboxDetailsView> = found
             .iter()
-            .map(|Inspected { summary, guest, snapshots }| {
+            .map(|Inspected { summary, guest, snapshots, .. }| {
                 SandboxDetailsView::new(summary, guest.as_ref(), snapshots)
             })
             .collect();
@@ -74,6 +76,9 @@ pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Co
     } else {
         for inspected in &found {
             print(context, inspected)?;
+        }
+        for task in &args.tasks.or_default(&engine)? {
+            operations::note_running(context, engine.settings().home(), Some(task.as_str()));
         }
     }
     Ok(Exit::Success)
@@ -106,11 +111,13 @@ async fn describe(
     })
 }
 
-/// Says what the backend tells of the instance, and what was asked for it.
+/// Says what the backend reports about the instance, and what was asked for it.
 fn describe_instance(summary: &SandboxSummary, row: &mut impl FnMut(&str, Cell)) {
     let description = &summary.description;
     let process = summary.locator.pointer("/process/pid").and_then(serde_json::Value::as_u64);
+    let is_machine = summary.locator.get("machine").is_some();
     match (&description.name, process) {
+        (Some(name), _) if is_machine => row("machine", name.as_str().into()),
         (Some(name), _) => row("container", name.as_str().into()),
         (None, Some(pid)) => row("process", format!("{pid}, the first one").into()),
         // A backend that has no words for it is taken at its own.
@@ -167,7 +174,7 @@ fn described(snapshot: &Snapshot, now: Timestamp) -> String {
 }
 
 fn print(context: &Context, inspected: &Inspected) -> Result<(), CommandFailure> {
-    let Inspected { summary, guest, snapshots } = inspected;
+    let Inspected { summary, guest, snapshots, .. } = inspected;
     let now = Timestamp::now();
     let mut table = Table::new(&["WHAT", "VALUE"]);
     let mut row = |name: &str, value: Cell| table.row(vec![name.into(), value]);
@@ -180,6 +187,16 @@ fn print(context: &Context, inspected: &Inspected) -> Result<(), CommandFailure>
     row("image", summary.image.as_deref().unwrap_or("-").into());
     row("directory", summary.dir.display().to_string().into());
     describe_instance(summary, &mut row);
+    if let Some(sync) = &inspected.sync {
+        let when = sync.synced_at.map_or_else(|| "not yet".to_owned(), |time| text::ago(time, now));
+        row("synced", format!("{}, {when}", sync.directory.display()).into());
+        for conflict in &sync.conflicts {
+            let kept = text::printable(&conflict.to_string_lossy());
+            let what =
+                format!("{kept} is the sandbox's version: take what you need, then delete it");
+            row("conflict", Cell::styled(&what, YELLOW));
+        }
+    }
     row("created", text::ago(summary.created_at, now).into());
     row(
         "last used",

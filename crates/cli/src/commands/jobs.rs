@@ -97,9 +97,9 @@ struct Asked {
     exit: Exit,
 }
 
-/// Returns the tasks whose sandboxes run, of those asked for, and tells of those
+/// Returns the tasks whose sandboxes run, of those asked for, and reports those
 /// that have not answered. The jobs of a stopped sandbox are on its record, which
-/// its guest reads: it is started for whoever asks for that very one.
+/// its guest reads: it is started if that very sandbox was asked for.
 async fn asked(
     context: &Context,
     engine: &Engine,

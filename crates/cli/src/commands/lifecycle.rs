@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use clap::Args;
-use vestal_api::{RemovedView, StoppedView};
-use vestal_operations::Action;
-use vestal_sandbox::{Engine, FilesOnRemoval, Removal, SandboxSummary, SummaryState, TaskName};
+use vestal_api::{ForgottenView, RemovalView, RemovedView, StoppedView};
+use vestal_operations::{Action, ActionError, Done};
+use vestal_sandbox::backend::BackendError;
+use vestal_sandbox::{
+    Engine, Error, FilesOnRemoval, Removal, SandboxSummary, SummaryState, TaskName,
+};
 
-use crate::cli::Tasks;
+use crate::cli::TaskSelection;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::values::quoted;
 use crate::{confirm, find};
 
 const STOP_HELP: &str = "\
@@ -43,7 +47,7 @@ pub(crate) struct StopArgs {
     json: bool,
 
     #[command(flatten)]
-    tasks: Tasks,
+    tasks: TaskSelection,
 }
 
 pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, CommandFailure> {
@@ -67,12 +71,12 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Comm
             return Ok(Exit::No);
         }
     } else {
-        // Scripts are not asked; what they did not name is told.
+        // Scripts are not asked; what they did not name is reported.
         for plan in &plans {
             context.console.note(plan);
         }
     }
-    // What cannot be stopped is no reason to let the rest run.
+    // What cannot be stopped is not a reason to let the rest run.
     let (mut stopped, mut failures) = (Vec::new(), Vec::new());
     for task in &tasks {
         let stopping = async {
@@ -120,13 +124,19 @@ fn is_running(summary: &SandboxSummary) -> bool {
 const RM_HELP: &str = "\
 Asks for confirmation on a terminal; without a terminal, -y is required.
 
+--forget is for a sandbox on another machine that is gone for good: it removes the record here, and
+nothing there. Should that machine come back, the forgotten instance is nobody's sandbox: it is ended
+and removed when it is met again (by `vestal prune` at the latest), and its files stay there.
+
 Examples:
   vestal rm web
-  vestal rm -y --files web api";
+  vestal rm -y --files web api
+  vestal rm --forget web";
 
 /// Remove sandboxes; workspace, home and snapshots stay unless --files is given.
 #[derive(Debug, Args)]
 #[command(after_help = RM_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct RmArgs {
     /// Do not ask for confirmation.
     #[arg(short, long)]
@@ -136,12 +146,16 @@ pub(crate) struct RmArgs {
     #[arg(long)]
     files: bool,
 
+    /// Only remove the record here, of a sandbox whose machine does not answer any more.
+    #[arg(long, conflicts_with = "files")]
+    forget: bool,
+
     /// Print a JSON array.
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
-    tasks: Tasks,
+    tasks: TaskSelection,
 }
 
 pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandFailure> {
@@ -150,8 +164,12 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandF
     if tasks.is_empty() {
         return Err(CommandFailure::usage("name the tasks whose sandboxes to remove"));
     }
-    let files = if args.files { FilesOnRemoval::Remove } else { FilesOnRemoval::Keep };
-    // What cannot be removed is no reason to keep the rest.
+    let files = match (args.forget, args.files) {
+        (true, _) => OnRemoval::Forget,
+        (false, true) => OnRemoval::Remove(FilesOnRemoval::Remove),
+        (false, false) => OnRemoval::Remove(FilesOnRemoval::Keep),
+    };
+    // What cannot be removed is not a reason to keep the rest.
     let (mut plans, mut failures) = (Vec::new(), Vec::new());
     for task in &tasks {
         match removal_plan(&engine, task, files).await {
@@ -169,19 +187,42 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandF
     }
     let mut removed = Vec::new();
     for (task, _) in &plans {
-        let removing = engine.remove(task, files);
-        let removal =
-            match context.console.while_waiting(&format!("removing {task}"), removing).await {
-                Ok(removal) => removal,
-                Err(error) => {
-                    failures.push((task.to_string(), find::explain(&engine, error).await));
-                    continue;
+        // Forgetting is one file's removal; there is nothing to follow.
+        let recording = match files {
+            OnRemoval::Remove(files) => {
+                Some(context.record(&engine, task, &Action::Remove { files }))
+            }
+            OnRemoval::Forget => None,
+        };
+        let removing = removal_of(&engine, task, files);
+        let done = context.console.while_waiting(&format!("removing {task}"), removing).await;
+        let (words, view) = match done {
+            Ok((words, view, done)) => {
+                if let (Some(recording), Some(done)) = (recording, done) {
+                    recording.done(done);
                 }
-            };
+                (words, view)
+            }
+            Err(error) => {
+                if is_out_of_reach(&error) {
+                    let task = quoted(task.as_str());
+                    context.console.note(&format!(
+                        "if that machine is gone for good: vestal rm --forget {task}"
+                    ));
+                }
+                let error = ActionError::from(error);
+                if let Some(recording) = recording {
+                    recording.failed(&error);
+                }
+                let failure = find::explain(&engine, error.into_error()).await;
+                failures.push((task.to_string(), failure));
+                continue;
+            }
+        };
         if !args.json {
-            context.console.print(&describe(task, &removal))?;
+            context.console.print(&words)?;
         }
-        removed.push(RemovedView::new(task, &removal));
+        removed.push(view);
     }
     if args.json {
         return context.console.conclude_in_json(&removed, &failures);
@@ -189,12 +230,70 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandF
     context.console.conclude(failures)
 }
 
+/// Returns whether nobody can say what became of a sandbox.
+fn is_out_of_reach(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::OutOfReach { .. }
+            | Error::Backend { source: BackendError::HostUnreachable { .. }, .. }
+    )
+}
+
+/// What `rm` does.
+#[derive(Debug, Clone, Copy)]
+enum OnRemoval {
+    /// It removes the sandbox.
+    Remove(FilesOnRemoval),
+    /// It removes the record of it alone.
+    Forget,
+}
+
+/// Does it, and returns it in a sentence and as JSON has it.
+async fn removal_of(
+    engine: &Engine,
+    task: &TaskName,
+    what: OnRemoval,
+) -> Result<(String, RemovalView, Option<Done>), Error> {
+    match what {
+        OnRemoval::Remove(files) => {
+            let removal = engine.remove(task, files).await?;
+            let view = RemovalView::Removed(RemovedView::new(task, &removal));
+            Ok((describe(task, &removal), view, Some(Done::removed(task, &removal))))
+        }
+        OnRemoval::Forget => {
+            let left = engine.forget(task).await?;
+            let words = format!(
+                "forgot {} ({}); what is left on {} stays there: {}",
+                text::printable(task.as_str()),
+                text::count(left.instances, "instance"),
+                text::printable(&left.machine),
+                text::printable(&left.workspace)
+            );
+            Ok((words, RemovalView::Forgotten(ForgottenView::new(task, &left)), None))
+        }
+    }
+}
+
 /// Says what goes and what stays.
 async fn removal_plan(
     engine: &Engine,
     task: &TaskName,
-    files: FilesOnRemoval,
+    what: OnRemoval,
 ) -> Result<String, CommandFailure> {
+    let files = match what {
+        OnRemoval::Remove(files) => files,
+        OnRemoval::Forget => {
+            return match engine.left_behind(task).await {
+                Ok(left) => Ok(format!(
+                    "{task}: its record here goes; nothing is ended or removed on {}, where {} and \
+                     jobs that run may be left",
+                    text::printable(&left.machine),
+                    text::printable(&left.workspace)
+                )),
+                Err(error) => Err(find::explain(engine, error).await),
+            };
+        }
+    };
     match vestal_operations::plan(engine, task, &Action::Remove { files }).await {
         Ok(parts) => Ok(format!("{task}: {}", parts.join("; "))),
         Err(error) => Err(find::explain(engine, error).await),
@@ -225,7 +324,7 @@ Example:
 #[command(after_help = TOUCH_HELP)]
 pub(crate) struct TouchArgs {
     #[command(flatten)]
-    tasks: Tasks,
+    tasks: TaskSelection,
 }
 
 pub(crate) async fn touch(context: &Context, args: TouchArgs) -> Result<Exit, CommandFailure> {

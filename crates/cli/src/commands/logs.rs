@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
-use crate::follow::{Followed, Outlet, OutputStreams, pass_on};
+use crate::follow::{Followed, JobOutlet, OutputStreams, pass_on};
 
 /// First look back for the last lines of a log; each further one is twice that.
 const FIRST_LOOK: u64 = 64 << 10;
@@ -64,7 +64,7 @@ pub(crate) struct LogsArgs {
 /// Flags of [`ElsewhereArgs`].
 const GATEWAY_FLAGS: [&str; 5] = ["level", "session", "since", "source", "entries"];
 
-/// Flags of `vestal gateway logs`, which whoever types them here is looking for.
+/// Flags of `vestal gateway logs`, accepted here to point to that command.
 #[derive(Debug, Args)]
 struct ElsewhereArgs {
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
@@ -115,7 +115,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Comma
         (_, true) => OutputStreams::Stderr,
         (false, false) => OutputStreams::Both,
     };
-    let outlet = Outlet::new(context.console, wanted)?;
+    let outlet = JobOutlet::new(context.console, wanted)?;
     let following = engine.observe_job(&found.task, request).await?;
     match pass_on(following, &outlet).await? {
         Followed::Done(_) => Ok(Exit::Success),
@@ -142,7 +142,7 @@ pub(crate) enum LogTail {
 
 /// An offset in each stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Offsets {
+pub(crate) struct LogOffsets {
     pub(crate) stdout: u64,
     pub(crate) stderr: u64,
 }
@@ -152,10 +152,10 @@ pub(crate) async fn tail_start(
     connection: &Connection,
     info: &JobInfo,
     tail: LogTail,
-) -> Result<Offsets, CommandFailure> {
+) -> Result<LogOffsets, CommandFailure> {
     match tail {
-        LogTail::Everything => Ok(Offsets { stdout: 0, stderr: 0 }),
-        LogTail::Bytes(bytes) => Ok(Offsets {
+        LogTail::Everything => Ok(LogOffsets { stdout: 0, stderr: 0 }),
+        LogTail::Bytes(bytes) => Ok(LogOffsets {
             stdout: info.stdout_bytes.saturating_sub(bytes),
             stderr: info.stderr_bytes.saturating_sub(bytes),
         }),
@@ -169,10 +169,10 @@ async fn last_lines(
     connection: &Connection,
     info: &JobInfo,
     lines: u64,
-) -> Result<Offsets, CommandFailure> {
+) -> Result<LogOffsets, CommandFailure> {
     let mut look = FIRST_LOOK;
     loop {
-        let from = Offsets {
+        let from = LogOffsets {
             stdout: info.stdout_bytes.saturating_sub(look),
             stderr: info.stderr_bytes.saturating_sub(look),
         };
@@ -196,7 +196,7 @@ async fn last_lines(
             }
         }
         if let [Some(stdout), Some(stderr)] = ends.map(|ends| ends.start_of_last(lines)) {
-            return Ok(Offsets { stdout, stderr });
+            return Ok(LogOffsets { stdout, stderr });
         }
         look = look.saturating_mul(2);
     }

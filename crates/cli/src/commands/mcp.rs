@@ -1,6 +1,7 @@
 //! `vestal mcp`: its verbs, and what they share.
 
 mod add;
+mod serve;
 mod servers;
 
 use clap::{Args, Subcommand};
@@ -15,7 +16,8 @@ use crate::exit::Exit;
 const AFTER_HELP: &str = "\
 A server of the Model Context Protocol is a program to start, or a URL. The agent gets its tools as
 mcp_SERVER_TOOL, in the toolset mcp-SERVER. The tools run on this machine, not in the sandbox. The
-exit code is 1 if a server is unknown or does not answer.
+exit code is 1 if a server is unknown or does not answer. `serve` is the other direction: it makes the
+sandboxes tools for other agents.
 
 Examples:
   vestal mcp
@@ -23,7 +25,7 @@ Examples:
   vestal mcp add work --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${WORK_TOKEN}'
   vestal mcp test files";
 
-/// List, add, test and remove MCP servers, whose tools the agent can use.
+/// List, add, test and remove MCP servers; serve the sandboxes as one.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct McpArgs {
@@ -41,6 +43,14 @@ enum McpVerb {
     Remove(add::RemoveArgs),
     Test(servers::TestArgs),
     Tools(servers::ToolsArgs),
+    Serve(serve::ServeArgs),
+}
+
+impl McpArgs {
+    /// Reports whether a server is started.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self.verb, Some(McpVerb::Serve(_)))
+    }
 }
 
 pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, CommandFailure> {
@@ -51,6 +61,7 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, Comman
         Some(McpVerb::Remove(args)) => add::remove(context, &args),
         Some(McpVerb::Test(args)) => servers::test(context, &args).await,
         Some(McpVerb::Tools(args)) => servers::tools(context, &args).await,
+        Some(McpVerb::Serve(args)) => serve::run(context, &args).await,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The commands: arguments, calls of the libraries, and output.
 
+pub(crate) mod acp;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -16,7 +17,9 @@ pub(crate) mod lifecycle;
 pub(crate) mod logs;
 pub(crate) mod mcp;
 pub(crate) mod memory;
+pub(crate) mod migrate;
 pub(crate) mod model;
+pub(crate) mod operations;
 pub(crate) mod profile;
 pub(crate) mod prune;
 pub(crate) mod ps;
@@ -28,4 +31,5 @@ pub(crate) mod shell;
 pub(crate) mod skills;
 pub(crate) mod snapshots;
 pub(crate) mod supervise;
+pub(crate) mod sync;
 pub(crate) mod usage;

@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: ProfileArgs) -> Result<Exit, Co
     }
 }
 
-/// Reads the name of a profile. A wrong one is no wrong usage: the message and
+/// Reads the name of a profile. A wrong one is not a wrong usage: the message and
 /// the exit code are those of a name that is taken or unknown.
 fn named(name: &str) -> Result<ProfileName, CommandFailure> {
     Ok(ProfileName::new(name)?)

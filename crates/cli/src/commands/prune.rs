@@ -35,11 +35,11 @@ pub(crate) struct PruneArgs {
 
 pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
-    let pruning = engine.prune_telling(args.dry_run);
+    let pruning = engine.prune_with_report(args.dry_run);
     let Pruned { reaped, unanswered, unrecorded } =
         context.console.while_waiting("pruning", pruning).await?;
     for path in &unrecorded {
-        context.console.note(&unrecorded_words(path));
+        context.console.note(&unrecorded_text(path));
     }
     for (what, why) in &unanswered {
         context.console.warn(&format!("{what} could not be checked and is left alone: {why}"));
@@ -72,14 +72,14 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Comm
 }
 
 /// Returns what is said of a directory with files that no sandbox belongs to.
-fn unrecorded_words(path: &Path) -> String {
+fn unrecorded_text(path: &Path) -> String {
     let message = format!(
         "{} has files but no sandbox (it ended with its process, could not be created, or lost its record); left alone",
         path.display()
     );
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     // The name of such a directory is a part of its task's and a hash, from which
-    // the task cannot be told.
+    // the task cannot be determined.
     if name.contains('~') {
         return message;
     }
@@ -99,6 +99,7 @@ fn explanation(reaped: &Reaped) -> &'static str {
         ReapReason::Ownerless => "the process it belonged to is gone",
         ReapReason::Superseded => "another instance has taken its place",
         ReapReason::Expired => "unused for longer than the retention",
+        ReapReason::Forgotten => "forgotten while its machine did not answer",
     }
 }
 
@@ -130,10 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_directory_that_has_its_tasks_name_is_told_with_commands_on_the_task() {
-        let message = unrecorded_words(Path::new("/s/web"));
+    fn only_a_directory_that_has_its_tasks_name_is_reported_with_commands_on_the_task() {
+        let message = unrecorded_text(Path::new("/s/web"));
         assert!(message.ends_with("vestal run -t web CMD; to remove them: vestal rm --files web"));
-        let message = unrecorded_words(Path::new("/s/web_work_a~0123456789ab"));
+        let message = unrecorded_text(Path::new("/s/web_work_a~0123456789ab"));
         assert!(message.starts_with("/s/web_work_a~0123456789ab has files"), "{message}");
         assert!(message.ends_with("left alone"), "{message}");
     }

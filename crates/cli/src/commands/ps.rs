@@ -5,9 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{SandboxState, SandboxView, TaskStatsView};
+use vestal_config::Home;
 use vestal_sandbox::{Engine, Error, SandboxStats, SandboxSummary, SummaryState, TaskName};
 
-use crate::cli::Tasks;
+use super::operations;
+use crate::cli::TaskSelection;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -16,7 +18,8 @@ use crate::find;
 
 const PS_HELP: &str = "\
 Listing a sandbox does not reset its idle timer. The exit code is 1 if the backend of a sandbox did
-not answer.
+not answer. A machine that is far or slow is waited for a moment only: the state is `unknown` then,
+with what it last was.
 
 Examples:
   vestal ps
@@ -44,6 +47,9 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Command
         let views: Vec<SandboxView> = summaries.iter().map(SandboxView::from).collect();
         context.console.print_json(&views)?;
         return Ok(exit(&summaries));
+    }
+    for home in homes(context, args.all)? {
+        operations::note_running(context, &home, None);
     }
     if summaries.is_empty() {
         context.console.note("no sandboxes; `vestal run CMD` creates one");
@@ -94,16 +100,20 @@ pub(super) fn warn_of_silent(context: &Context, summaries: &[SandboxSummary], wh
 }
 
 async fn list(context: &Context, all: bool) -> Result<Vec<SandboxSummary>, CommandFailure> {
-    let home = context.home()?;
-    if !all {
-        return Ok(context.engine()?.list().await?);
-    }
     let mut summaries = Vec::new();
-    for profile in home.profiles() {
-        let engine = context.engine_of(context.home_of(&profile)?)?;
-        summaries.extend(engine.list().await?);
+    for home in homes(context, all)? {
+        summaries.extend(context.engine_of(home)?.list().await?);
     }
     Ok(summaries)
+}
+
+/// Returns the home of the profile, or those of all.
+fn homes(context: &Context, all: bool) -> Result<Vec<Home>, CommandFailure> {
+    let home = context.home()?;
+    if !all {
+        return Ok(vec![home]);
+    }
+    home.profiles().iter().map(|profile| context.home_of(profile)).collect()
 }
 
 fn row(summary: &SandboxSummary, now: Timestamp) -> Vec<Cell> {
@@ -135,7 +145,11 @@ pub(super) fn state(summary: &SandboxSummary) -> Cell {
     };
     let owned = if summary.owned { " (owned)" } else { "" };
     let word = SandboxState::from(summary.state).as_str();
-    Cell::styled(format!("{word}{owned}"), style)
+    let known = summary.last_known.as_ref().map(|known| {
+        let was = SandboxState::from(known.state).as_str();
+        format!(" ({was} {})", text::ago(known.at, Timestamp::now()))
+    });
+    Cell::styled(format!("{word}{owned}{}", known.unwrap_or_default()), style)
 }
 
 /// How long a guest may take to count.
@@ -155,7 +169,7 @@ pub(crate) struct StatsArgs {
     json: bool,
 
     #[command(flatten)]
-    tasks: Tasks,
+    tasks: TaskSelection,
 }
 
 pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, CommandFailure> {
@@ -200,7 +214,7 @@ pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, Co
     Ok(exit)
 }
 
-/// Returns the tasks whose sandboxes run, and tells of those that have not
+/// Returns the tasks whose sandboxes run, and reports those that have not
 /// answered.
 async fn running(
     context: &Context,

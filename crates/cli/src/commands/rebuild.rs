@@ -2,10 +2,10 @@
 
 use clap::Args;
 use vestal_api::RebuiltView;
-use vestal_operations::Action;
+use vestal_operations::{Action, Done};
 use vestal_sandbox::{Engine, Rebuild, TaskName};
 
-use super::restore;
+use super::restore::{self, RecordedWork};
 use crate::cli::{Busy, OneTask};
 use crate::console::text;
 use crate::context::Context;
@@ -54,8 +54,8 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Co
         None => None,
     };
     refuse_owned(&engine, &task).await?;
+    let action = Action::Rebuild { backend: backend.clone(), busy: args.busy.into() };
     if !args.yes {
-        let action = Action::Rebuild { backend: backend.clone(), busy: args.busy.into() };
         let parts = match vestal_operations::plan(&engine, &task, &action).await {
             Ok(parts) => parts,
             Err(error) => return Err(find::explain(&engine, error).await),
@@ -69,7 +69,9 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Co
     let rebuild = Rebuild { backend };
     let rebuilding = engine.rebuild(&task, &rebuild, args.busy.into());
     let what = format!("rebuilding {task}");
-    let rebuilt = match restore::see_done(context, &engine, &what, rebuilding).await? {
+    let work = RecordedWork { task: &task, action: &action, what: &what };
+    let rebuilt = restore::see_done(context, &engine, work, rebuilding, Done::rebuilt).await?;
+    let rebuilt = match rebuilt {
         Ok(rebuilt) => rebuilt,
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };

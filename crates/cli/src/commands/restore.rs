@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{ForkedView, RestoredView};
-use vestal_operations::Action;
+use vestal_operations::{Action, ActionError, Done, fork_target};
 use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::{Engine, Error, Snapshot, SnapshotName, TaskName};
 
@@ -57,8 +57,8 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Co
     let engine = context.engine()?;
     let task = find::task(&engine, Some(&args.task))?;
     let snapshot = snapshot(&engine, &task, &args.name).await?;
+    let action = Action::Restore { name: snapshot.name, busy: args.busy.into() };
     if !args.yes {
-        let action = Action::Restore { name: snapshot.name, busy: args.busy.into() };
         let parts = match vestal_operations::plan(&engine, &task, &action).await {
             Ok(parts) => parts,
             Err(error) => return Err(find::explain(&engine, error).await),
@@ -71,7 +71,8 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Co
     }
     let what = format!("restoring {task} to {}", args.name);
     let restoring = engine.restore(&task, &args.name, args.busy.into());
-    let restored = match see_done(context, &engine, &what, restoring).await? {
+    let work = RecordedWork { task: &task, action: &action, what: &what };
+    let restored = match see_done(context, &engine, work, restoring, Done::restored).await? {
         Ok(restored) => restored,
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };
@@ -128,10 +129,13 @@ pub(crate) async fn fork(context: &Context, args: ForkArgs) -> Result<Exit, Comm
         Some(name) => drop(snapshot(&engine, &from, name).await?),
         None => find::known(&engine, &from).await?,
     }
-    let to = target(&engine, &from, &args.new).await?;
+    let to = fork_target(&engine, &from, &args.new).await?;
     let what = format!("forking {from} to {to}");
-    let forking = engine.fork(&from, args.from.as_ref(), &to, args.busy.into());
-    let forked = match see_done(context, &engine, &what, forking).await? {
+    let (snapshot, busy) = (args.from.clone(), args.busy.into());
+    let action = Action::Fork { to: to.clone(), snapshot, busy };
+    let forking = engine.fork(&from, args.from.as_ref(), &to, busy);
+    let work = RecordedWork { task: &from, action: &action, what: &what };
+    let forked = match see_done(context, &engine, work, forking, Done::forked).await? {
         Ok(forked) => forked,
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };
@@ -146,55 +150,62 @@ pub(crate) async fn fork(context: &Context, args: ForkArgs) -> Result<Exit, Comm
     Ok(Exit::Success)
 }
 
-/// Returns the task of the new sandbox. A directory that is mounted in the
-/// first one is in the new one too, and so is part of its task.
-async fn target(
-    engine: &Engine,
-    from: &TaskName,
-    new: &TaskName,
-) -> Result<TaskName, CommandFailure> {
-    let summaries = engine.inspect(from).await.unwrap_or_default();
-    let mounted = summaries.into_iter().find_map(|summary| summary.overrides.mount);
-    match mounted {
-        Some(dir) if !new.as_str().contains("@/") => Ok(engine.task_with_mount(new, &dir)?),
-        Some(_) | None => Ok(new.clone()),
-    }
-}
-
 /// How long a copy that was given up may take to be gone.
 const UNDO_WITHIN: Duration = Duration::from_mins(1);
 
-/// Does some work with copies; the error is the signal that ended it.
+/// Some work on a sandbox that is put on record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordedWork<'w> {
+    pub(crate) task: &'w TaskName,
+    pub(crate) action: &'w Action,
+    /// What is done, for the person who waits.
+    pub(crate) what: &'w str,
+}
+
+/// Does some work with copies; the error is the signal that ended it. Other processes find it on
+/// record meanwhile, and what came of it after.
 pub(crate) async fn see_done<T>(
     context: &Context,
     engine: &Engine,
-    what: &str,
-    work: impl Future<Output = Result<T, Error>>,
+    work: RecordedWork<'_>,
+    future: impl Future<Output = Result<T, Error>>,
+    done: impl Fn(&TaskName, &T) -> Done,
 ) -> Result<Result<T, Termination>, CommandFailure> {
     let mut signals = signals::listen_or_fail()?;
-    let work = context.activity().while_doing(context.console, what, Box::pin(work));
-    match unless_terminated(&mut signals, work).await {
-        Ok(Ok(done)) => Ok(Ok(done)),
-        Ok(Err(error)) => Err(explain(engine, error).await),
+    let recording = context.record(engine, work.task, work.action);
+    let future = context.activity().while_doing(context.console, work.what, Box::pin(future));
+    match unless_terminated(&mut signals, future).await {
+        Ok(Ok(outcome)) => {
+            recording.done(done(work.task, &outcome));
+            Ok(Ok(outcome))
+        }
+        Ok(Err(error)) => {
+            let error = ActionError::from(error);
+            recording.failed(&error);
+            Err(explain(engine, error.into_error()).await)
+        }
         Err(signal) => {
-            undo(context, engine, &mut signals).await;
+            let is_undone = undo(context, engine, &mut signals).await;
+            recording.given_up(is_undone);
             Ok(Err(signal))
         }
     }
 }
 
-/// Waits until what was begun is undone; another signal ends that. Then, and
-/// when it takes too long, the next one who uses the sandbox goes on with it.
-async fn undo(context: &Context, engine: &Engine, signals: &mut Terminations) {
+/// Waits until what was begun is undone, and reports whether it is; another signal ends that. Then,
+/// and when it takes too long, the next one who uses the sandbox goes on with it.
+async fn undo(context: &Context, engine: &Engine, signals: &mut Terminations) -> bool {
     let undone = unless_terminated(signals, engine.close(UNDO_WITHIN));
-    let undone = context.console.while_waiting("undoing what was begun", undone).await;
-    if matches!(undone, Ok(true)) {
+    let undone = context.console.while_waiting("undoing the unfinished change", undone).await;
+    let is_undone = matches!(undone, Ok(true));
+    if is_undone {
         context.console.note("interrupted; nothing incomplete is left");
     } else {
         context.console.warn(
             "the incomplete copy is removed by the next use of the sandbox, or by `vestal prune`",
         );
     }
+    is_undone
 }
 
 /// Returns the failure of a call that needs the sandbox to stand still.

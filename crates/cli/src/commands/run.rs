@@ -21,7 +21,7 @@ use crate::console::terminal::{self, StdinKind};
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
-use crate::follow::{Followed, Outlet, exit_of, follow, kill_before_exit, unless_terminated};
+use crate::follow::{Followed, JobOutlet, exit_of, follow, kill_before_exit, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::signals;
 use crate::values::parse_duration;
@@ -98,7 +98,7 @@ pub(crate) struct RunArgs {
 }
 
 /// A command that is about to run.
-struct Runner<'a> {
+struct CommandRunner<'a> {
     context: &'a Context,
     args: &'a RunArgs,
     job: JobId,
@@ -107,7 +107,7 @@ struct Runner<'a> {
 
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, CommandFailure> {
     let signals = signals::listen_or_fail()?;
-    let mut runner = Runner { context, args: &args, job: new_job_id(), signals };
+    let mut runner = CommandRunner { context, args: &args, job: new_job_id(), signals };
     let mut view = RunView::default();
     let result = runner.run(&mut view).await;
     if !args.json {
@@ -132,7 +132,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Comman
     Ok(exit)
 }
 
-impl Runner<'_> {
+impl CommandRunner<'_> {
     async fn run(&mut self, view: &mut RunView) -> Result<Exit, CommandFailure> {
         let command = self.command()?;
         let engine = self.context.engine()?;
@@ -147,6 +147,7 @@ impl Runner<'_> {
         };
         view.sandbox = Some(RunSandboxView::new(&sandbox, sandbox.instance().await));
         let result = self.run_in(&sandbox, command, view).await;
+        self.context.print_sync_notes(&sandbox);
         self.end(&engine, &result).await;
         result
     }
@@ -279,8 +280,9 @@ impl Runner<'_> {
         sandbox: &Sandbox,
         command: Command,
     ) -> Result<Exit, CommandFailure> {
-        let outlet = Outlet::both(self.context.console)?;
+        let outlet = JobOutlet::both(self.context.console)?;
         let start = Box::pin(sandbox.start(command, Follow::EveryByte));
+        let start = self.context.activity().while_waiting(start);
         let followed = match unless_terminated(&mut self.signals, start).await {
             Err(signal) => Ok(Followed::Terminated(signal)),
             Ok(Err(error)) => return Err(error.into()),

@@ -1,10 +1,14 @@
-//! `vestal serve`: the conversation as JSON-RPC 2.0 on standard input and output.
+//! `vestal serve`: the conversation, or the sandboxes, as JSON-RPC 2.0 on standard input and output.
+
+mod sandboxes;
 
 use std::time::Duration;
 
 use clap::Args;
 use tokio::time::{Instant, timeout_at};
-use vestal_serve::{ClientFrames, FrameLine, FrameReader, ServeSettings, Server};
+use vestal_serve::{
+    ClientFrames, ClientLocation, FrameLine, FrameReader, IsolationRule, ServeSettings, Server,
+};
 
 use crate::agent;
 use crate::console::Sink;
@@ -22,16 +26,29 @@ else. Messages go to standard error and the log. When standard input ends, or on
 interrupted, every session is closed, and the exit code is 0. docs/serve.md has the protocol; the
 gateway serves the same over WebSocket, at /api/ws.
 
-Example:
-  printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"commands.catalog\"}' | vestal serve";
+With --sandboxes the requests are about sandboxes and the board and need no model: commands, jobs, files,
+snapshots. When standard input ends, foreground commands are killed, background jobs go on, and so do the
+sandboxes. docs/python.md has the client for Python.
 
-/// Serve the conversation to a front end, as JSON-RPC on standard input and output.
+Examples:
+  printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"commands.catalog\"}' | vestal serve
+  printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.list\",\"params\":{}}' | vestal serve --sandboxes";
+
+/// Serve the conversation, or the sandboxes, to a program, as JSON-RPC over stdio.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
     /// Use standard input and output; the default, and all there is.
     #[arg(long)]
     stdio: bool,
+
+    /// Serve sandboxes and the board in place of the conversation.
+    #[arg(long)]
+    sandboxes: bool,
+
+    /// Refuse sandboxes whose commands would run on this machine without isolation.
+    #[arg(long, requires = "sandboxes")]
+    isolated: bool,
 }
 
 /// Why serving ended.
@@ -43,13 +60,18 @@ enum ServeEnd {
 }
 
 pub(crate) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CommandFailure> {
-    let ServeArgs { stdio: _ } = args;
+    let ServeArgs { stdio: _, sandboxes, isolated } = args;
+    if *sandboxes {
+        let rule = if *isolated { IsolationRule::Required } else { IsolationRule::AsSet };
+        return Box::pin(sandboxes::run(context, rule)).await;
+    }
     let settings = context.settings()?;
     let mut signals = signals::listen_or_fail()?;
     let stdout = Sink::stdout().map_err(|error| CommandFailure::output(&error))?;
     let runtime = agent::build(context, &settings, &[]).await?;
     let server = Server::builder(runtime.clone(), ServeSettings::new(&settings)?)
         .cwd(std::env::current_dir().ok())
+        .clients(ClientLocation::Local)
         .build()?;
     let (connection, outgoing) = server.connect();
     let mut writer = tokio::spawn(write(stdout, outgoing));
@@ -103,7 +125,7 @@ async fn write(stdout: Sink, outgoing: ClientFrames) -> Option<String> {
         let mut line = frame.into_bytes();
         line.push(b'\n');
         if let Err(error) = stdout.write(line.into()).await {
-            tracing::info!(%error, "nobody reads the answers any more");
+            tracing::info!(%error, "the output is closed");
             return None;
         }
     }

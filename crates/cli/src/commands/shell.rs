@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
-use crate::follow::{Outlet, exit_of, kill_before_exit, unless_terminated};
+use crate::follow::{JobOutlet, exit_of, kill_before_exit, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::signals;
 use crate::values::quoted;
@@ -80,8 +80,10 @@ async fn open(
     };
     let sandbox = &sandbox;
     let id = job.id().clone();
-    let outlet = Outlet::both(context.console)?;
-    match interact(sandbox, job, &outlet, signals, Detach::Allowed).await {
+    let outlet = JobOutlet::both(context.console)?;
+    let interacted = interact(sandbox, job, &outlet, signals, Detach::Allowed).await;
+    context.print_sync_notes(sandbox);
+    match interacted {
         Ok(Interacted::Ended(info)) => exit_of(&info),
         Ok(Interacted::Detached) => {
             print_detached(context, sandbox, &id);

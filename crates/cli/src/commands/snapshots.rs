@@ -3,10 +3,11 @@
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use vestal_api::SnapshotView;
+use vestal_operations::{Action, ActionError, Done, free_snapshot_name};
 use vestal_sandbox::{CopyError, Engine, Error, Snapshot, SnapshotName, TaskName};
 
-use super::restore;
-use crate::cli::{Busy, OneTask, Tasks};
+use super::restore::{self, RecordedWork};
+use crate::cli::{Busy, OneTask, TaskSelection};
 use crate::console::{Cell, Table, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -59,7 +60,7 @@ pub(super) struct ListArgs {
     json: bool,
 
     #[command(flatten)]
-    tasks: Tasks,
+    tasks: TaskSelection,
 }
 
 pub(super) async fn list(context: &Context, args: ListArgs) -> Result<Exit, CommandFailure> {
@@ -160,11 +161,16 @@ pub(super) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandF
     }
     for snapshot in &snapshots {
         let name = &snapshot.name;
+        let recording =
+            context.record(&engine, &task, &Action::RemoveSnapshot { name: name.clone() });
         let removing = engine.remove_snapshot(&task, name);
         let what = format!("removing snapshot {name}");
         if let Err(error) = context.console.while_waiting(&what, removing).await {
-            return Err(find::explain(&engine, error).await);
+            let error = ActionError::from(error);
+            recording.failed(&error);
+            return Err(find::explain(&engine, error.into_error()).await);
         }
+        recording.done(Done::removed_snapshot(&task, name));
         if !args.json {
             let task = text::printable(task.as_str());
             context.console.print(&format!("removed snapshot {name} of {task}"))?;
@@ -182,9 +188,6 @@ fn plan(snapshot: &Snapshot, now: Timestamp) -> String {
     let ago = text::ago(snapshot.created_at, now);
     format!("{task}: snapshot {name} of {ago} ({}) will be deleted", restore::size(*files, *bytes))
 }
-
-/// Snapshots without a chosen name that a sandbox can have of one minute.
-const MOST_A_MINUTE: u32 = 1000;
 
 const SNAPSHOT_HELP: &str = "\
 Workspace, home and installed software are copied; mounted directories of this machine are not. The
@@ -227,8 +230,14 @@ pub(crate) async fn snapshot(
     let task = args.task.or_default(&engine)?;
     find::known(&engine, &task).await?;
     let what = format!("copying {task}");
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => free_snapshot_name(&engine, &task, &Zoned::now()).await?,
+    };
+    let action = Action::Snapshot { name, note: args.note.clone(), busy: args.busy.into() };
     let keeping = keep(&engine, &task, &args);
-    let snapshot = match restore::see_done(context, &engine, &what, keeping).await? {
+    let work = RecordedWork { task: &task, action: &action, what: &what };
+    let snapshot = match restore::see_done(context, &engine, work, keeping, Done::saved).await? {
         Ok(snapshot) => snapshot,
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };
@@ -249,51 +258,11 @@ async fn keep(engine: &Engine, task: &TaskName, args: &SnapshotArgs) -> Result<S
     loop {
         let name = match &args.name {
             Some(name) => name.clone(),
-            None => free_name(engine, task, &Zoned::now()).await?,
+            None => free_snapshot_name(engine, task, &Zoned::now()).await?,
         };
         match engine.snapshot(task, &name, args.note.as_deref(), args.busy.into()).await {
             Err(Error::Copy(CopyError::SnapshotExists { .. })) if args.name.is_none() => {}
             done => return done,
         }
-    }
-}
-
-/// Returns the time as a name that no snapshot of the sandbox has.
-async fn free_name(engine: &Engine, task: &TaskName, now: &Zoned) -> Result<SnapshotName, Error> {
-    let taken = engine.snapshots(Some(task)).await?;
-    let is_taken = |name: &SnapshotName| taken.iter().any(|snapshot| snapshot.name == *name);
-    name_at(now, is_taken).ok_or_else(|| {
-        let (task, name) = (task.to_string(), minute(now));
-        CopyError::SnapshotExists { task, name }.into()
-    })
-}
-
-/// Returns the minute as a name, with a number where it is taken.
-fn name_at(now: &Zoned, is_taken: impl Fn(&SnapshotName) -> bool) -> Option<SnapshotName> {
-    let minute = minute(now);
-    let numbered = (2..=MOST_A_MINUTE).map(|number| format!("{minute}-{number}"));
-    let names = std::iter::once(minute.clone()).chain(numbered);
-    names.filter_map(|name| name.parse().ok()).find(|name| !is_taken(name))
-}
-
-fn minute(now: &Zoned) -> String {
-    now.strftime("%Y-%m-%d-%H%M").to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_snapshot_without_a_name_is_called_after_the_minute_and_never_twice_the_same() {
-        let now = jiff::civil::date(2026, 11, 15).at(18, 30, 59, 0);
-        let now = now.to_zoned(jiff::tz::TimeZone::UTC).unwrap();
-        let mut taken: Vec<SnapshotName> = Vec::new();
-        for expected in ["2026-11-15-1830", "2026-11-15-1830-2", "2026-11-15-1830-3"] {
-            let name = name_at(&now, |name| taken.contains(name)).unwrap();
-            assert_eq!(name.as_str(), expected);
-            taken.push(name);
-        }
-        assert_eq!(name_at(&now, |_| true), None);
     }
 }

@@ -1,14 +1,17 @@
 //! `vestal supervise`.
 
-use std::io::Write;
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use vestal_process::ProcessId;
 use vestal_supervisor::{
-    ControlError, EndedLeftover, Manager, SlotSource as _, Supervisor, SupervisorOptions,
-    SupervisorRequest, ask, end_leftovers,
+    ControlError, EndedLeftover, MainProgram, Manager, SlotSource as _, Supervisor,
+    SupervisorOptions, SupervisorRequest, ask, end_leftovers,
 };
 
 use super::gateway::slots::HomeSlots;
@@ -29,10 +32,14 @@ logs/gateways/PROFILE/current. It can be the first process of a container or a s
 (`vestal gateway install`); `vestal gateway start` starts one in the background. SIGHUP looks again
 which profiles there are.
 
+With a program after `--`, that is run beside the gateways, with this terminal; supervising ends when
+it ends, with its exit code. It is what a container was started for.
+
 The exit code is 1 if another supervisor has this home.
 
 Examples:
   vestal supervise
+  vestal supervise -- vestal chat
   vestal supervise --stop";
 
 /// Keep the gateways of all profiles running.
@@ -51,6 +58,15 @@ pub(crate) struct SuperviseArgs {
     /// Leave the caller's session, and print one byte when ready.
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "stop"])]
     detached: bool,
+
+    /// Run this beside the gateways, and end with it.
+    #[arg(
+        last = true,
+        value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments,
+        conflicts_with_all = ["stop", "detached"]
+    )]
+    program: Vec<OsString>,
 }
 
 impl SuperviseArgs {
@@ -66,7 +82,11 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
         return stop(context, &slots).await;
     }
     let kind = if args.is_detached() { Kind::Detached } else { Kind::Foreground };
-    supervise(context, slots, kind, None).await
+    let mut program = args.program.iter().cloned();
+    let main = program.next().map(|program| MainProgram { program, arguments: Vec::new() });
+    let main = main.map(|main| MainProgram { arguments: program.collect(), ..main });
+    let start = StartWith { gateway: None, main };
+    supervise(context, slots, kind, start).await
 }
 
 /// Ends the supervisor with its gateways; without one, the gateways that a killed one has left.
@@ -123,9 +143,18 @@ async fn stop_leftovers(
 /// Supervises in the foreground, and starts one gateway as soon as that is possible.
 pub(crate) async fn run_first(
     context: &Context,
-    first: Option<String>,
+    gateway: Option<String>,
 ) -> Result<Exit, CommandFailure> {
-    supervise(context, HomeSlots::new(context)?, Kind::Foreground, first).await
+    let start = StartWith { gateway, main: None };
+    supervise(context, HomeSlots::new(context)?, Kind::Foreground, start).await
+}
+
+/// What is started besides what was running before.
+struct StartWith {
+    /// The gateway of a profile.
+    gateway: Option<String>,
+    /// A program beside the gateways.
+    main: Option<MainProgram>,
 }
 
 /// Whose session a supervisor is in.
@@ -139,7 +168,7 @@ async fn supervise(
     context: &Context,
     slots: HomeSlots,
     kind: Kind,
-    first: Option<String>,
+    start: StartWith,
 ) -> Result<Exit, CommandFailure> {
     let detached = kind == Kind::Detached;
     if detached {
@@ -155,9 +184,11 @@ async fn supervise(
     } else {
         Manager::None
     };
+    let (run_dir, has_main) = (slots.run_dir(), start.main.is_some());
+    // A program on a terminal has it to itself; the gateways have their logs.
+    let is_hidden = detached || has_main && std::io::stdout().is_terminal();
     let output: Box<dyn Write + Send> =
-        if detached { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
-    let run_dir = slots.run_dir();
+        if is_hidden { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
     let options = SupervisorOptions {
         run_dir: run_dir.clone(),
         logs_dir: slots.root().logs_dir(),
@@ -165,27 +196,34 @@ async fn supervise(
         manager,
         reaps: is_first,
         source: Arc::new(slots),
+        main: start.main,
     };
     let supervisor = Supervisor::take(options).await.map_err(|error| supervisor_failed(&error))?;
     let ready = || {
         if detached {
-            // Whoever started it may be gone; the gateways are kept all the same.
+            // The process that started it may be gone; the gateways are kept running all the same.
             context.console.write("1").ok();
-        } else {
+        } else if !has_main {
             context.console.note("supervising; `vestal gateway list` shows the gateways");
         }
-        if let Some(first) = first {
+        if let Some(gateway) = start.gateway {
             // Over the socket, as everybody does: what became of it is in its log and its status.
             tokio::spawn(async move {
-                let start = SupervisorRequest::Start { slots: Some(vec![first]) };
+                let start = SupervisorRequest::Start { slots: Some(vec![gateway]) };
                 if let Err(error) = ask(&run_dir, &start, END_WITHIN).await {
                     tracing::error!(%error, "the gateway was not started");
                 }
             });
         }
     };
-    supervisor.run(ready).await.map_err(|error| supervisor_failed(&error))?;
-    Ok(Exit::Success)
+    let ended = supervisor.run(ready).await.map_err(|error| supervisor_failed(&error))?;
+    Ok(ended.map_or(Exit::Success, exit_like))
+}
+
+/// Returns the exit code of a program, as a shell reports it.
+fn exit_like(status: ExitStatus) -> Exit {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    Exit::Command(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }
 
 /// Waits until a supervisor that has answered is gone: it answers a moment before.

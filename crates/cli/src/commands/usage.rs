@@ -29,7 +29,7 @@ Examples:
 pub(crate) struct UsageArgs {
     /// What to sum up by.
     #[arg(long, value_enum, value_name = "WHAT", default_value = "day")]
-    by: By,
+    by: GroupBy,
 
     /// Only calls from then on: an age or a time, or `all`.
     #[arg(long, value_name = "AGE|TIME", default_value = "30d", value_parser = parse_since)]
@@ -49,7 +49,7 @@ pub(crate) struct UsageArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum GroupBy {
     Day,
     Model,
     /// For all profiles.
@@ -60,16 +60,16 @@ enum By {
     Conversation,
 }
 
-impl From<By> for UsageGrouping {
-    fn from(by: By) -> Self {
+impl From<GroupBy> for UsageGrouping {
+    fn from(by: GroupBy) -> Self {
         match by {
-            By::Day => Self::Day,
-            By::Model => Self::Model,
-            By::Profile => Self::Profile,
-            By::Source => Self::Source,
-            By::Task => Self::Task,
-            By::Attempt => Self::Attempt,
-            By::Conversation => Self::Conversation,
+            GroupBy::Day => Self::Day,
+            GroupBy::Model => Self::Model,
+            GroupBy::Profile => Self::Profile,
+            GroupBy::Source => Self::Source,
+            GroupBy::Task => Self::Task,
+            GroupBy::Attempt => Self::Attempt,
+            GroupBy::Conversation => Self::Conversation,
         }
     }
 }
@@ -119,7 +119,7 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> Result<Exit, Com
 }
 
 fn homes(context: &Context, args: &UsageArgs) -> Result<Vec<(String, Home)>, CommandFailure> {
-    if !args.all && args.by != By::Profile {
+    if !args.all && args.by != GroupBy::Profile {
         let home = context.home()?;
         return Ok(vec![(home.profile().to_string(), home.clone())]);
     }

@@ -1,19 +1,24 @@
-//! The `Console`: prints data to standard output; notes, warnings, errors and questions to standard error.
+//! The `Console`: prints data to standard output; notes, warnings, errors and questions to standard
+//! error, or where a chat that draws on the terminal or a log takes them. Reports of the libraries go
+//! the same way.
 
 use std::future::Future;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::Style;
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
 use serde::Serialize;
+use tracing::level_filters::LevelFilter;
 use vestal_api::TaskErrorView;
 use vestal_config::Environment;
+use vestal_logs::{Destinations, Echo, Level, LogHandle, Redact};
 
-use super::output::{self, TerminalMessage};
+use super::output::StreamColour;
 use super::table::{self, Table};
-use super::text::{self, StreamColour};
-use super::{DIM, RED, YELLOW, logging, status, terminal};
+use super::{DIM, RED, YELLOW, status, terminal, text};
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 
@@ -83,7 +88,7 @@ impl Console {
 
     /// Prints a note.
     pub(crate) fn note(self, message: &str) {
-        if logging::takes_messages() {
+        if takes_messages() {
             return tracing::info!(target: "vestal", "{message}");
         }
         let line = format!("note: {}", text::printable(message));
@@ -99,7 +104,7 @@ impl Console {
 
     /// Puts a question on the terminal, as it is; the answer is typed behind it.
     #[expect(clippy::unused_self, reason = "printing goes through the console")]
-    pub(crate) fn ask_words(self, words: &str) {
+    pub(crate) fn write_question(self, words: &str) {
         status::clear();
         // A terminal that is gone is asked nothing.
         io::stderr().write_all(words.as_bytes()).ok();
@@ -107,7 +112,7 @@ impl Console {
 
     /// Prints a warning.
     pub(crate) fn warn(self, message: &str) {
-        if logging::takes_messages() {
+        if takes_messages() {
             return tracing::warn!(target: "vestal", "{message}");
         }
         say(&format!("{} {}", self.err.paint(YELLOW, "warning:"), text::printable(message)));
@@ -118,7 +123,7 @@ impl Console {
         let Some(message) = failure.message() else {
             return;
         };
-        if logging::takes_messages() {
+        if takes_messages() {
             let advice = failure.advice().iter().map(|advice| format!("\n{advice}"));
             let advice: String = advice.collect();
             return tracing::error!(target: "vestal", "{message}{advice}");
@@ -130,7 +135,7 @@ impl Console {
     }
 
     /// Ends a command that went on after failures: all but the last are explained
-    /// here, the last by whoever ends the program.
+    /// here, the last by the code that ends the program.
     pub(crate) fn conclude(
         self,
         mut failures: Vec<(String, CommandFailure)>,
@@ -238,9 +243,107 @@ fn styled(text: &StyledStr, colour: StreamColour) -> String {
 
 /// Writes a line to standard error; an error is ignored, because it could not be reported.
 fn say(line: &str) {
-    if output::offer(TerminalMessage::Line(line.to_owned())).is_ok() {
+    if offer(TerminalMessage::Line(line.to_owned())).is_ok() {
         return;
     }
     status::clear();
     io::stderr().write_all(format!("{line}\n").as_bytes()).ok();
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TerminalMessage {
+    /// A line, for good.
+    Line(String),
+    /// The new content of the status line; none clears it.
+    Status(Option<String>),
+}
+
+type Receiver = Box<dyn Fn(TerminalMessage) + Send>;
+
+/// The receiver of messages. Global, because there is one terminal, and the chat that draws on
+/// it has to get every message, including the reports of libraries.
+static RECEIVER: Mutex<Option<Receiver>> = Mutex::new(None);
+
+/// Redirects all messages for standard error, until [`restore_messages`].
+pub(crate) fn redirect_messages(take: impl Fn(TerminalMessage) + Send + 'static) {
+    *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(take));
+}
+
+/// Sends messages to the terminal again.
+pub(crate) fn restore_messages() {
+    *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Hands a message to the receiver; returns it if there is none.
+pub(super) fn offer(message: TerminalMessage) -> Result<(), TerminalMessage> {
+    match &*RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(take) => {
+            take(message);
+            Ok(())
+        }
+        None => Err(message),
+    }
+}
+
+/// Global, because the libraries' reports are.
+static LOG: OnceLock<LogHandle> = OnceLock::new();
+
+/// What standard error gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StandardError {
+    /// Messages for the person who runs the program.
+    Messages,
+    /// Every message as an entry of a log, for programs.
+    Entries,
+}
+
+/// Begins to show reports: warnings, and everything when asked. No file is opened.
+pub(crate) fn show_reports(console: Console, verbose: bool) {
+    let shown = if verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    let (layer, handle) = vestal_logs::layer("vestal", shown, move |report| {
+        if report.level >= Level::Warn {
+            console.warn(report.text);
+        } else {
+            console.note(report.text);
+        }
+    });
+    // Only a second call could fail, and there is none.
+    if layer.install() {
+        LOG.set(handle).ok();
+    }
+}
+
+/// Begins to keep reports in the logs of a profile, each as `redact` leaves it.
+pub(crate) fn keep_reports(logs_dir: &Path, standard_error: StandardError, redact: Redact) {
+    let files = vec![
+        (Level::Info, vestal_api::agent_log_files(logs_dir)),
+        (Level::Warn, vestal_api::errors_log_files(logs_dir)),
+    ];
+    let echo: Option<Echo> = match standard_error {
+        StandardError::Messages => None,
+        // A reader that is gone is not notified; the files have it.
+        StandardError::Entries => Some(Box::new(|entry| {
+            io::stderr().lock().write_all(entry.as_bytes()).ok();
+        })),
+    };
+    keep_in(Destinations { files, echo, redact });
+}
+
+/// Begins to keep what a supervisor in the background says about itself. Its standard error leads to
+/// the same file, so that nothing is printed there.
+pub(crate) fn keep_supervisor_reports(logs_dir: &Path) {
+    let files = vec![(Level::Info, vestal_supervisor::detached_log_files(logs_dir))];
+    let redact = Box::new(str::to_owned);
+    keep_in(Destinations { files, echo: Some(Box::new(|_| {})), redact });
+}
+
+fn keep_in(destinations: Destinations) {
+    if let Some(handle) = LOG.get() {
+        handle.begin(destinations);
+    }
+}
+
+/// Reports whether messages of the program are entries, like all else that standard error gets.
+fn takes_messages() -> bool {
+    LOG.get().is_some_and(LogHandle::is_echoing)
 }

@@ -3,9 +3,7 @@
 //! Data goes to standard output; notes, warnings, errors and progress go to
 //! standard error. Colour is used on terminals only.
 
-mod activity;
 pub(crate) mod json;
-pub(crate) mod logging;
 mod messages;
 mod output;
 pub(crate) mod status;
@@ -13,11 +11,13 @@ mod table;
 pub(crate) mod terminal;
 pub(crate) mod text;
 
-pub(crate) use activity::ActivityLine;
 pub(crate) use json::JsonList;
-pub(crate) use messages::Console;
-pub(crate) use output::{Sink, TerminalMessage, redirect_messages, restore_messages};
-pub(crate) use status::CopyStatusLine;
+pub(crate) use messages::{
+    Console, StandardError, TerminalMessage, keep_reports, keep_supervisor_reports,
+    redirect_messages, restore_messages, show_reports,
+};
+pub(crate) use output::Sink;
+pub(crate) use status::{ActivityLine, CopyStatusLine};
 pub(crate) use table::{Cell, Table};
 pub(crate) use terminal::CancelAnswers;
 pub(crate) use text::{BOLD, DIM, GREEN, RED, YELLOW};

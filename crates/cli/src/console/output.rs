@@ -1,12 +1,14 @@
-//! Standard output as a byte stream, and redirection of messages while the chat draws on the terminal.
+//! Standard output and standard error: as streams of bytes, and whether they show colour.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use anstyle::Style;
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use vestal_config::Environment;
 
 /// A pipe that has room at all has room for this much.
 const ATOMIC: usize = 4096;
@@ -82,38 +84,43 @@ fn is_ready(file: &File, limit: Timespec) -> io::Result<bool> {
     }
 }
 
-/// A message for the terminal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TerminalMessage {
-    /// A line, for good.
-    Line(String),
-    /// The new content of the status line; none clears it.
-    Status(Option<String>),
+/// Whether a stream shows colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamColour {
+    On,
+    Off,
 }
 
-type Receiver = Box<dyn Fn(TerminalMessage) + Send>;
+impl StreamColour {
+    /// Decides for one stream. `NO_COLOR` with any value turns colour off.
+    pub(super) fn decide(environment: &Environment, is_terminal: bool) -> Self {
+        let refused = environment.non_empty("NO_COLOR").is_some()
+            || environment.get("TERM").is_some_and(|term| term == "dumb");
+        if is_terminal && !refused { Self::On } else { Self::Off }
+    }
 
-/// The receiver of messages. Global, because there is one terminal, and the chat that draws on
-/// it has to get every message, including the reports of libraries.
-static RECEIVER: Mutex<Option<Receiver>> = Mutex::new(None);
-
-/// Redirects all messages for standard error, until [`restore_messages`].
-pub(crate) fn redirect_messages(take: impl Fn(TerminalMessage) + Send + 'static) {
-    *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(take));
-}
-
-/// Sends messages to the terminal again.
-pub(crate) fn restore_messages() {
-    *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = None;
-}
-
-/// Hands a message to the receiver; returns it if there is none.
-pub(super) fn offer(message: TerminalMessage) -> Result<(), TerminalMessage> {
-    match &*RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(take) => {
-            take(message);
-            Ok(())
+    /// Returns text in a style.
+    pub(super) fn paint(self, style: Style, text: &str) -> String {
+        match self {
+            Self::On => format!("{style}{text}{style:#}"),
+            Self::Off => text.to_owned(),
         }
-        None => Err(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_for_terminals_and_only_if_not_refused() {
+        let none: [(&str, &str); 0] = [];
+        let plain = Environment::from_pairs(none);
+        assert_eq!(StreamColour::decide(&plain, true), StreamColour::On);
+        assert_eq!(StreamColour::decide(&plain, false), StreamColour::Off);
+        let refused = Environment::from_pairs([("NO_COLOR", "1")]);
+        assert_eq!(StreamColour::decide(&refused, true), StreamColour::Off);
+        let dumb = Environment::from_pairs([("TERM", "dumb")]);
+        assert_eq!(StreamColour::decide(&dumb, true), StreamColour::Off);
     }
 }

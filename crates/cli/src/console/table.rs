@@ -3,7 +3,8 @@
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::text::{StreamColour, printable};
+use super::output::StreamColour;
+use super::text::printable;
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -14,7 +15,6 @@ const INDENT: &str = "   ";
 /// Narrowest that a column is made to fit.
 const NARROWEST: usize = 8;
 
-/// One cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     text: String,

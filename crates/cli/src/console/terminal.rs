@@ -67,7 +67,7 @@ pub(crate) fn size_or_default() -> WindowSize {
     size().unwrap_or(DEFAULT_SIZE)
 }
 
-/// Returns how many columns standard output shows; nothing if it is no terminal.
+/// Returns how many columns standard output shows; nothing if it is not a terminal.
 pub(super) fn output_width() -> Option<usize> {
     let stdout = io::stdout();
     stdout.is_terminal().then(|| size_of(stdout.as_fd()))?.map(|size| usize::from(size.cols))
@@ -112,7 +112,7 @@ pub(crate) fn restore() {
 }
 
 /// Told when no answer is waited for any more. Global, because there is one
-/// keyboard, and whoever waits at it does so without hearing of anything else.
+/// keyboard, and a thread that waits for it can wait for nothing else.
 static GIVEN_UP: OnceLock<OwnedFd> = OnceLock::new();
 
 /// While it lives, [`CancelAnswers::now`] ends the wait for an answer, as an end of
@@ -134,7 +134,7 @@ impl CancelAnswers {
     /// Gives up every answer that is waited for, now and until this is dropped.
     pub(crate) fn now() {
         if let Some(cancelled) = GIVEN_UP.get() {
-            // It fails only where it has been told very often.
+            // It fails only after very many notifications.
             rustix::io::write(cancelled, &1_u64.to_ne_bytes()).ok();
         }
     }
@@ -149,13 +149,13 @@ impl Drop for CancelAnswers {
 fn forget() {
     if let Some(cancelled) = GIVEN_UP.get() {
         let mut count = [0; 8];
-        // It fails where nothing was told, and then there is nothing to forget.
+        // It fails where nothing was reported, and then there is nothing to forget.
         rustix::io::read(cancelled, &mut count).ok();
     }
 }
 
 /// The bytes that are typed, one by one, so that what is typed beyond an answer
-/// is left to whoever reads next; to the end of input, or until given up.
+/// is left to the next reader; to the end of input, or until given up.
 pub(super) fn typed() -> impl Iterator<Item = u8> {
     std::iter::from_fn(|| next_byte().ok().flatten())
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
-use vestal_config::Environment;
 pub(crate) use vestal_tui::format::{bytes, count, grouped, span, took};
 
 /// Returns text that does nothing to a terminal: control characters, which a
@@ -74,30 +73,6 @@ pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 /// For what is wrong.
 pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 
-/// Whether a stream shows colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StreamColour {
-    On,
-    Off,
-}
-
-impl StreamColour {
-    /// Decides for one stream. `NO_COLOR` with any value turns colour off.
-    pub(super) fn decide(environment: &Environment, is_terminal: bool) -> Self {
-        let refused = environment.non_empty("NO_COLOR").is_some()
-            || environment.get("TERM").is_some_and(|term| term == "dumb");
-        if is_terminal && !refused { Self::On } else { Self::Off }
-    }
-
-    /// Returns text in a style.
-    pub(super) fn paint(self, style: Style, text: &str) -> String {
-        match self {
-            Self::On => format!("{style}{text}{style:#}"),
-            Self::Off => text.to_owned(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,17 +94,5 @@ mod tests {
         assert_eq!(ago(at(0), at(7300)), "2h ago");
         assert_eq!(ago(at(0), at(200_000)), "2d ago");
         assert_eq!(ago(at(7300), at(0)), "in 2h");
-    }
-
-    #[test]
-    fn colour_is_for_terminals_and_only_if_not_refused() {
-        let none: [(&str, &str); 0] = [];
-        let plain = Environment::from_pairs(none);
-        assert_eq!(StreamColour::decide(&plain, true), StreamColour::On);
-        assert_eq!(StreamColour::decide(&plain, false), StreamColour::Off);
-        let refused = Environment::from_pairs([("NO_COLOR", "1")]);
-        assert_eq!(StreamColour::decide(&refused, true), StreamColour::Off);
-        let dumb = Environment::from_pairs([("TERM", "dumb")]);
-        assert_eq!(StreamColour::decide(&dumb, true), StreamColour::Off);
     }
 }

@@ -10,6 +10,7 @@ use vestal_config::{ConfigError, HomeNotFound, ProfileName, SetError};
 use vestal_conversations::Error as ConversationError;
 use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
+use vestal_operations::OperationError;
 use vestal_profiles::ProfileError;
 use vestal_runtime::RuntimeError;
 use vestal_schedules::{Error as ScheduleError, InvalidTiming};
@@ -35,6 +36,22 @@ impl From<ConfigError> for CommandFailure {
             | ConfigError::Section { .. }
             | ConfigError::File { .. }
             | ConfigError::NotAnAssignment { .. } => failure,
+        }
+    }
+}
+
+impl From<OperationError> for CommandFailure {
+    fn from(error: OperationError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            OperationError::NotFound { .. }
+            | OperationError::NoMatch { .. }
+            | OperationError::Ambiguous { .. } => {
+                failure.with_exit(Exit::No).advise("`vestal operations` lists those on record")
+            }
+            OperationError::Newer { .. }
+            | OperationError::Damaged { .. }
+            | OperationError::Io { .. } => failure,
         }
     }
 }
@@ -225,6 +242,9 @@ impl From<ScheduleError> for CommandFailure {
             ScheduleError::Timing(_) => InvalidTiming::EXAMPLES
                 .iter()
                 .fold(failure.with_exit(Exit::Usage), |failure, example| failure.advise(*example)),
+            ScheduleError::NameTaken { id, .. } => failure
+                .with_exit(Exit::No)
+                .advise(format!("to change that one: vestal cron edit {id}")),
             ScheduleError::Zone(_)
             | ScheduleError::Never { .. }
             | ScheduleError::Invalid { .. } => failure.with_exit(Exit::Usage),

@@ -5,7 +5,7 @@ use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 use vestal_sandbox::job::JobError;
-use vestal_sandbox::{Error, Fault, FaultCode, HomeError, JobId, LockError, StoreError};
+use vestal_sandbox::{Error, Fault, FaultCode, HomeError, JobId, LockError, StoreError, SyncError};
 
 use super::CommandFailure;
 use crate::console::text;
@@ -25,12 +25,26 @@ impl From<Error> for CommandFailure {
             Error::Store(error) => error.into(),
             Error::Job(error) => error.into(),
             Error::Call(error) => error.into(),
+            Error::Sync(SyncError::Call(error)) => {
+                let advice = Self::from(error).advice;
+                Self { advice, ..failure }
+            }
+            Error::Sync(SyncError::OldGuest) => failure.advise("vestal stop, and use it again"),
+            Error::Sync(SyncError::NotBroughtBack { .. }) => failure
+                .advise("correct that, or take what you need with `vestal cp`; then repeat")
+                .advise("to give it up all the same, move the directory here away first"),
+            Error::Sync(SyncError::NotCopied { .. }) => {
+                failure.advise("correct that, or remove what is not needed; then repeat")
+            }
+            Error::Sync(SyncError::Tree(_) | SyncError::Here(_)) => {
+                failure.advise("correct that, then repeat; what was copied is not copied again")
+            }
             Error::Lock(LockError::Busy { holder: Some(pid), .. }) => failure.advise(format!(
                 "wait for it, or look at it with `ps`; `kill {pid}` ends it and releases the lock"
             )),
             Error::Lock(LockError::Busy { holder: None, .. }) => failure
                 .advise("wait for it, or look at it with `ps`; the lock is released when it ends"),
-            Error::Lock(LockError::Io { .. }) | Error::Publish(_) => failure,
+            Error::Lock(LockError::Io { .. }) | Error::Publish(_) | Error::Sync(_) => failure,
             Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
             Error::StartFailed { task, source, .. } => failure
                 .advise(source.advice().unwrap_or("try again when the cause is fixed"))
@@ -53,10 +67,19 @@ impl From<Error> for CommandFailure {
                     "to move it, workspace and home kept: vestal rebuild {} --backend {now}",
                     quoted(&task)
                 )),
+            Error::NotPermitted { backend, .. } => failure.advise(format!(
+                "to permit it to everybody who has the key: vestal config set api_server.backends {backend}"
+            )),
+            Error::NotConfined { .. } => failure
+                .advise(DOCTOR)
+                .advise("to allow it nevertheless: --allow-local"),
             Error::UnknownBackend { task, .. } => failure
                 .advise("use the version of vestal that created it")
                 .advise(format!("or remove it: vestal rm {}", quoted(&task))),
             Error::NoSandbox { .. } => failure.advise(LIST),
+            Error::NotElsewhere { task, .. } | Error::Answers { task, .. } => {
+                failure.advise(format!("to remove it: vestal rm {}", quoted(&task)))
+            }
             Error::Stopped { task } => {
                 failure.advise(format!("to start it: vestal run -t {} true", quoted(&task)))
             }

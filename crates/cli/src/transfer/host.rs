@@ -119,7 +119,7 @@ impl HostDir {
         self.swept.get_or_init(|| self.sweep());
         let name = name.to_owned();
         if let Some(file) = self.nameless_file() {
-            return Ok(NewFile { aside: Aside { dir: self, name: None }, name, file });
+            return Ok(NewFile { aside: StagedFile { dir: self, name: None }, name, file });
         }
         self.named_file(name)
     }
@@ -139,7 +139,7 @@ impl HostDir {
             make_aside(|aside| openat(&self.fd, aside, flags, Mode::RUSR | Mode::WUSR))?;
         let file = File::from(fd);
         claim(&file);
-        Ok(NewFile { aside: Aside { dir: self, name: Some(aside) }, name, file })
+        Ok(NewFile { aside: StagedFile { dir: self, name: Some(aside) }, name, file })
     }
 
     /// Removes what copies left here that were killed. What cannot be removed stays:
@@ -168,7 +168,7 @@ impl HostDir {
     /// Makes a symbolic link, in the place of a file or link that is there.
     pub(super) fn make_link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
         let (aside, ()) = make_aside(|aside| symlinkat(target, &self.fd, aside))?;
-        Aside { dir: self, name: Some(aside) }.take_place(name)
+        StagedFile { dir: self, name: Some(aside) }.take_place(name)
     }
 
     pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
@@ -211,12 +211,12 @@ fn make_aside<T>(make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> io::Result<(
 
 /// Something under a name of its own, removed unless it takes its place.
 #[derive(Debug)]
-struct Aside<'a> {
+struct StagedFile<'a> {
     dir: &'a HostDir,
     name: Option<OsString>,
 }
 
-impl Aside<'_> {
+impl StagedFile<'_> {
     fn take_place(mut self, name: &OsStr) -> io::Result<()> {
         if let Some(aside) = &self.name {
             renameat(&self.dir.fd, aside, &self.dir.fd, name)?;
@@ -226,7 +226,7 @@ impl Aside<'_> {
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
             // The copy has failed already, and that error is reported.
@@ -238,7 +238,7 @@ impl Drop for Aside<'_> {
 /// A file that is being written. It is there when it is complete, or not at all.
 #[derive(Debug)]
 pub(super) struct NewFile<'a> {
-    aside: Aside<'a>,
+    aside: StagedFile<'a>,
     name: OsString,
     file: File,
 }

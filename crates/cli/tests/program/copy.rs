@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
@@ -34,79 +34,79 @@ fn assert_is_tree(root: &Path) {
 
 #[test]
 fn a_tree_goes_in_and_comes_out_unchanged() {
-    let world = World::new();
-    let work = world.work();
+    let fixture = ProgramFixture::new();
+    let work = fixture.work();
     tree(&work.join("tree"));
-    world.run("mkdir inside").exits(0);
-    world.vestal(["cp", "tree", "default:inside"]).exits(0);
+    fixture.run("mkdir inside").exits(0);
+    fixture.vestal(["cp", "tree", "default:inside"]).exits(0);
     assert_is_tree(&work.join("inside/tree"));
-    world.vestal(["cp", "tree", ":inside/renamed"]).exits(0);
+    fixture.vestal(["cp", "tree", ":inside/renamed"]).exits(0);
     assert_is_tree(&work.join("inside/renamed"));
     fs::create_dir(work.join("out")).unwrap();
-    world.vestal(["cp", "default:inside/tree", "out"]).exits(0);
+    fixture.vestal(["cp", "default:inside/tree", "out"]).exits(0);
     assert_is_tree(&work.join("out/tree"));
-    let copied = world.vestal(["cp", "--json", "default:inside/tree", "out/again"]).exits(0);
+    let copied = fixture.vestal(["cp", "--json", "default:inside/tree", "out/again"]).exits(0);
     assert_is_tree(&work.join("out/again"));
     assert_eq!(copied.json(), serde_json::json!({"files": 5, "bytes": 19}));
     // Over what is there already.
-    world.vestal(["cp", "tree", "default:inside"]).exits(0);
-    world.vestal(["cp", "default:inside/tree", "out"]).exits(0);
+    fixture.vestal(["cp", "tree", "default:inside"]).exits(0);
+    fixture.vestal(["cp", "default:inside/tree", "out"]).exits(0);
     assert_is_tree(&work.join("out/tree"));
 }
 
 #[test]
 fn relative_paths_start_where_the_session_is() {
-    let world = World::new();
-    world.run("mkdir here && cd here").exits(0);
-    fs::write(world.work().join("file"), "text").unwrap();
-    world.vestal(["cp", "file", ":copy"]).exits(0);
-    assert_eq!(fs::read_to_string(world.work().join("here/copy")).unwrap(), "text");
-    world.vestal(["cp", "file", ":~/in-home"]).exits(0);
-    assert_eq!(world.run("cat ~/in-home").text(), "text");
+    let fixture = ProgramFixture::new();
+    fixture.run("mkdir here && cd here").exits(0);
+    fs::write(fixture.work().join("file"), "text").unwrap();
+    fixture.vestal(["cp", "file", ":copy"]).exits(0);
+    assert_eq!(fs::read_to_string(fixture.work().join("here/copy")).unwrap(), "text");
+    fixture.vestal(["cp", "file", ":~/in-home"]).exits(0);
+    assert_eq!(fixture.run("cat ~/in-home").text(), "text");
 }
 
 #[test]
 fn standard_input_and_output_are_sides_of_a_copy() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     let bytes: Vec<u8> =
         (0..3_000_000_u32).map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1]).collect();
-    world.vestal_with(["cp", "-", "default:blob"], &bytes).exits(0);
-    assert!(fs::read(world.work().join("blob")).unwrap() == bytes);
-    assert!(world.vestal(["cp", "default:blob", "-"]).exits(0).stdout == bytes);
+    fixture.vestal_with(["cp", "-", "default:blob"], &bytes).exits(0);
+    assert!(fs::read(fixture.work().join("blob")).unwrap() == bytes);
+    assert!(fixture.vestal(["cp", "default:blob", "-"]).exits(0).stdout == bytes);
 }
 
 #[test]
 fn a_planted_link_is_never_written_through() {
-    let world = World::new();
-    let work = world.work();
-    world.run("mkdir -p from/dir; echo new > from/dir/file; echo new > from/file").exits(0);
+    let fixture = ProgramFixture::new();
+    let work = fixture.work();
+    fixture.run("mkdir -p from/dir; echo new > from/dir/file; echo new > from/file").exits(0);
     fs::create_dir_all(work.join("to/from")).unwrap();
     fs::create_dir(work.join("elsewhere")).unwrap();
     fs::write(work.join("secret"), "untouched").unwrap();
     symlink(work.join("secret"), work.join("to/from/file")).unwrap();
     symlink(work.join("elsewhere"), work.join("to/from/dir")).unwrap();
-    world.vestal(["cp", "default:from", "to"]).exits(125);
+    fixture.vestal(["cp", "default:from", "to"]).exits(125);
     assert_eq!(fs::read_dir(work.join("elsewhere")).unwrap().count(), 0);
     fs::remove_file(work.join("to/from/dir")).unwrap();
-    world.vestal(["cp", "default:from", "to"]).exits(0);
+    fixture.vestal(["cp", "default:from", "to"]).exits(0);
     assert_eq!(fs::read_to_string(work.join("secret")).unwrap(), "untouched");
     assert_eq!(fs::read_to_string(work.join("to/from/file")).unwrap(), "new\n");
     assert!(fs::symlink_metadata(work.join("to/from/file")).unwrap().is_file());
 }
 
 #[test]
-fn mistakes_are_told_and_make_nothing() {
-    let world = World::new();
-    world.vestal(["cp", "a", "b"]).exits(2);
-    world.vestal(["cp", "x:a", "y:b"]).exits(2);
-    world.vestal(["cp", "absent:file", "."]).exits(125);
-    assert_eq!(world.tasks(), [""; 0], "nothing can be had from a sandbox that is not there");
-    world.run("true").exits(0);
-    let missing = world.vestal(["cp", "default:nowhere", "."]).exits(125);
+fn mistakes_are_reported_and_make_nothing() {
+    let fixture = ProgramFixture::new();
+    fixture.vestal(["cp", "a", "b"]).exits(2);
+    fixture.vestal(["cp", "x:a", "y:b"]).exits(2);
+    fixture.vestal(["cp", "absent:file", "."]).exits(125);
+    assert_eq!(fixture.tasks(), [""; 0], "nothing can be had from a sandbox that is not there");
+    fixture.run("true").exits(0);
+    let missing = fixture.vestal(["cp", "default:nowhere", "."]).exits(125);
     assert!(missing.stderr.contains("nowhere"), "{missing:?}");
-    let nameless = world.vestal(["cp", "default:.", "."]).exits(2);
+    let nameless = fixture.vestal(["cp", "default:.", "."]).exits(2);
     assert!(nameless.stderr.contains("name the copy"), "{nameless:?}");
-    let absent = world.vestal(["cp", "nowhere", "default:"]).exits(125);
+    let absent = fixture.vestal(["cp", "nowhere", "default:"]).exits(125);
     assert!(absent.stderr.contains("nowhere"), "{absent:?}");
-    assert_eq!(fs::read_dir(world.work()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.work()).unwrap().count(), 0);
 }

@@ -6,21 +6,24 @@ use rustix::process::Signal;
 use serde_json::Value;
 use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
-use crate::support::{ProgramOutcome, RunningProgram, World, finish};
+use crate::support::{ProgramFixture, ProgramOutcome, RunningProgram, finish};
 
-/// A world with a model, in which it is always UTC.
+/// A fixture with a model, in which it is always UTC.
 struct Crontab {
-    world: World,
+    fixture: ProgramFixture,
     model: ScriptedModel,
 }
 
 impl Crontab {
     fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
-        Self { world: World::new(), model: ScriptedModel::start(Script::replies(replies)) }
+        Self {
+            fixture: ProgramFixture::new(),
+            model: ScriptedModel::start(Script::replies(replies)),
+        }
     }
 
     fn command(&self, words: &[&str]) -> std::process::Command {
-        let mut command = self.world.command(words);
+        let mut command = self.fixture.command(words);
         command.envs([
             ("TZ", "UTC"),
             ("VESTAL_MODEL", "m"),
@@ -69,7 +72,7 @@ fn what_people_read_of_schedules() {
         "note: no schedules; `vestal cron create --help` says how to make one\n"
     );
     // Looking made no file.
-    assert!(!crontab.world.home().join("cron").exists());
+    assert!(!crontab.fixture.home().join("cron").exists());
     let words = ["at 2099-12-24T18:00", "say merry christmas", "--tz", "Europe/Berlin"];
     let made = crontab.vestal(&[&["cron", "create"], &words[..]].concat()).exits(0);
     let id = made.text().trim().to_owned();
@@ -90,7 +93,7 @@ fn what_people_read_of_schedules() {
 fn what_nobody_took_is_overdue_and_says_why() {
     let crontab = Crontab::new([]);
     let id = crontab.create(&["0 9 * * *", "look"]);
-    let file = crontab.world.home().join("cron/schedules.db");
+    let file = crontab.fixture.home().join("cron/schedules.db");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let past = "UPDATE schedules SET next_at = next_at - 3 * 86400000";
     runtime.block_on(vestal_testkit::sqlite::execute(&file, past));
@@ -165,7 +168,7 @@ fn a_run_by_hand_shows_what_the_agent_says_and_has_a_true_exit_code() {
     assert!(output.contains("all is quiet") && output.contains(", by hand"), "{output}");
     let table = crontab.vestal(&["cron", "runs", &id]).exits(0).text();
     assert_eq!(table.matches(" manual ").count(), 2, "{table}");
-    // What failed is told of until it succeeds.
+    // A failure is reported until it succeeds.
     let status = crontab.vestal(&["cron", "status", "--json"]).exits(1).json();
     assert_eq!(status["trouble"][0]["id"], runs[0]["id"]);
     let nobody = crontab.vestal(&["cron", "run", &id, "--background"]).exits(1);
@@ -200,7 +203,7 @@ fn a_gateway_runs_what_is_asked_of_it_and_one_that_is_killed_loses_a_run_and_rep
     crontab.vestal(&["cron", "status"]).exits(1);
     crontab.vestal(&["cron", "run", &id, "--background"]).exits(0);
     vestal_testkit::wait_until("another run has ended", || last("succeeded"));
-    let state = fs::read_to_string(crontab.world.home().join("gateway_state.json")).unwrap();
+    let state = fs::read_to_string(crontab.fixture.home().join("gateway_state.json")).unwrap();
     assert!(state.contains("\"schedules\""), "{state}");
     gateway.signal(Signal::INT);
     assert_eq!(gateway.end().0, 0);

@@ -8,39 +8,39 @@ use rustix::process::Signal;
 
 use vestal_testkit::wait_for;
 
-use crate::support::{World, finish, is_alive};
+use crate::support::{ProgramFixture, finish, is_alive};
 
 #[test]
 fn a_home_has_one_supervisor_which_says_who_it_is() {
-    let world = World::new();
-    let mut first = world.start(["supervise"]);
+    let fixture = ProgramFixture::new();
+    let mut first = fixture.start(["supervise"]);
     assert!(first.error_line().contains("supervising"));
-    let status = world.vestal(["gateway", "status", "--json"]).exits(1).json();
+    let status = fixture.vestal(["gateway", "status", "--json"]).exits(1).json();
     assert_eq!(status["manager"]["kind"], "supervisor");
     let pid = status["manager"]["pid"].to_string();
-    let shown = world.vestal(["gateway", "status"]).exits(1);
+    let shown = fixture.vestal(["gateway", "status"]).exits(1);
     assert!(
         shown.text().starts_with(&format!("Manager: vestal supervise (pid {pid})\n")),
         "{shown:?}"
     );
     assert!(shown.stderr.contains("to start it: vestal gateway start"), "{shown:?}");
-    let second = world.vestal(["supervise"]).exits(1);
+    let second = fixture.vestal(["supervise"]).exits(1);
     assert!(
         second.stderr.contains(&format!("supervised already by process {pid} on ")),
         "{second:?}"
     );
     assert!(is_alive(&pid));
     // A profile that is made has a slot, without a word to the supervisor.
-    world.vestal(["profile", "create", "work"]).exits(0);
-    world.vestal(["-p", "work", "gateway", "stop"]).exits(0);
-    let listed = world.vestal(["gateway", "list"]).exits(0).text();
+    fixture.vestal(["profile", "create", "work"]).exits(0);
+    fixture.vestal(["-p", "work", "gateway", "stop"]).exits(0);
+    let listed = fixture.vestal(["gateway", "list"]).exits(0).text();
     assert!(listed.contains("default") && listed.contains("work"), "{listed}");
-    world.vestal(["profile", "delete", "-y", "work"]).exits(0);
-    world.vestal(["-p", "work", "gateway", "stop"]).exits(1);
+    fixture.vestal(["profile", "delete", "-y", "work"]).exits(0);
+    fixture.vestal(["-p", "work", "gateway", "stop"]).exits(1);
     first.signal(Signal::TERM);
     assert_eq!(first.end().0, 0);
     assert!(!is_alive(&pid));
-    let log = fs::read_to_string(world.home().join("logs/container-boot.log")).unwrap();
+    let log = fs::read_to_string(fixture.home().join("logs/container-boot.log")).unwrap();
     let decisions: Vec<&str> = log.lines().map(|line| line.split_once(' ').unwrap().1).collect();
     assert_eq!(
         decisions,
@@ -54,33 +54,33 @@ fn a_home_has_one_supervisor_which_says_who_it_is() {
 
 #[test]
 fn a_start_without_a_supervisor_starts_one_that_outlives_it() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     // Whether the gateway itself comes up is not the matter here.
-    world.vestal(["gateway", "start"]);
-    let status = world.vestal(["gateway", "status", "--json"]).json();
+    fixture.vestal(["gateway", "start"]);
+    let status = fixture.vestal(["gateway", "status", "--json"]).json();
     assert_eq!(status["manager"]["kind"], "supervisor");
     let pid = status["manager"]["pid"].to_string();
     assert!(is_alive(&pid));
     // Another start uses the same one.
-    world.vestal(["gateway", "start"]);
-    let again = world.vestal(["gateway", "status", "--json"]).json();
+    fixture.vestal(["gateway", "start"]);
+    let again = fixture.vestal(["gateway", "status", "--json"]).json();
     assert_eq!(again["manager"]["pid"].to_string(), pid);
-    world.vestal(["gateway", "stop", "--all"]).exits(0);
-    world.vestal(["supervise", "--stop"]).exits(0);
+    fixture.vestal(["gateway", "stop", "--all"]).exits(0);
+    fixture.vestal(["supervise", "--stop"]).exits(0);
     assert!(!is_alive(&pid));
-    let none = world.vestal(["gateway", "status"]).exits(1).text();
+    let none = fixture.vestal(["gateway", "status"]).exits(1).text();
     assert!(none.starts_with("Manager: none\n"), "{none}");
-    world.vestal(["supervise", "--stop"]).exits(1);
+    fixture.vestal(["supervise", "--stop"]).exits(1);
 }
 
 #[test]
 fn a_stop_without_a_supervisor_keeps_the_gateway_down() {
-    let world = World::new();
-    let stopped = world.vestal(["gateway", "stop"]).exits(0).text();
+    let fixture = ProgramFixture::new();
+    let stopped = fixture.vestal(["gateway", "stop"]).exits(0).text();
     assert_eq!(stopped, "gateway default was not running\n");
-    let desired = fs::read_to_string(world.home().join("gateway_desired.json")).unwrap();
+    let desired = fs::read_to_string(fixture.home().join("gateway_desired.json")).unwrap();
     assert!(desired.contains("\"desired\":\"stopped\""), "{desired}");
-    let mut inside = world.command(["gateway", "stop"]);
+    let mut inside = fixture.command(["gateway", "stop"]);
     inside.env("VESTAL_SUPERVISED_RUN", "1");
     let refused = finish(inside.spawn().unwrap()).exits(1);
     assert!(refused.stderr.contains("this command runs inside a gateway"), "{refused:?}");
@@ -88,36 +88,36 @@ fn a_stop_without_a_supervisor_keeps_the_gateway_down() {
 
 #[test]
 fn a_turn_cannot_stop_the_gateway_that_runs_it() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     for verb in ["gateway stop", "gateway restart", "gateway uninstall", "supervise --stop"] {
         let program = env!("CARGO_BIN_EXE_vestal");
         let inside = format!("{program} {verb}");
-        let refused = world.run(&inside).exits(1);
+        let refused = fixture.run(&inside).exits(1);
         assert!(refused.stderr.contains("this command runs in a sandbox"), "{refused:?}");
         assert!(refused.stderr.contains("from a shell of your own"), "{refused:?}");
     }
-    assert!(!world.home().join("gateway_desired.json").exists());
+    assert!(!fixture.home().join("gateway_desired.json").exists());
 }
 
 /// Gives the default profile settings with which a gateway starts, and serves nothing.
-fn serve_nothing(world: &World) {
-    fs::create_dir_all(world.home()).unwrap();
+fn serve_nothing(fixture: &ProgramFixture) {
+    fs::create_dir_all(fixture.home()).unwrap();
     fs::write(
-        world.home().join("config.yaml"),
+        fixture.home().join("config.yaml"),
         "kanban: {dispatch_in_gateway: false}\ncron: {enabled: false}\n",
     )
     .unwrap();
 }
 
 /// Ends the supervisor of a home with its gateways.
-fn end_supervisor(world: &World) {
-    world.vestal(["supervise", "--stop"]).exits(0);
+fn end_supervisor(fixture: &ProgramFixture) {
+    fixture.vestal(["supervise", "--stop"]).exits(0);
 }
 
 /// Returns what `gateway status` says about the default profile.
-fn status(world: &World, code: i32) -> (serde_json::Value, String) {
-    let shown = world.vestal(["gateway", "status"]).exits(code);
-    let status = world.vestal(["gateway", "status", "--json"]).exits(code).json();
+fn status(fixture: &ProgramFixture, code: i32) -> (serde_json::Value, String) {
+    let shown = fixture.vestal(["gateway", "status"]).exits(code);
+    let status = fixture.vestal(["gateway", "status", "--json"]).exits(code).json();
     (status["gateways"][0].clone(), shown.text() + &shown.stderr)
 }
 
@@ -127,62 +127,62 @@ fn pid_in(status: &serde_json::Value) -> u32 {
 
 #[test]
 fn what_was_wanted_is_not_called_stopped_when_its_supervisor_is_gone() {
-    let world = World::new();
-    serve_nothing(&world);
-    world.vestal(["gateway", "start"]).exits(0);
-    let manager = world.vestal(["gateway", "status", "--json"]).exits(0).json();
+    let fixture = ProgramFixture::new();
+    serve_nothing(&fixture);
+    fixture.vestal(["gateway", "start"]).exits(0);
+    let manager = fixture.vestal(["gateway", "status", "--json"]).exits(0).json();
     let kill = |pid: u32| {
         vestal_testkit::kill(pid);
         vestal_testkit::wait_until("it is gone", || !vestal_testkit::is_alive(pid));
     };
     kill(pid_in(&manager["manager"]));
-    let (left, shown) = status(&world, 0);
+    let (left, shown) = status(&fixture, 0);
     assert!(left["reason"].as_str().unwrap().contains("its supervisor is gone"), "{left}");
     assert!(shown.contains("to have a supervisor keep it: vestal gateway stop"), "{shown}");
     // What is left is ended by the command that ends supervisors, and stays wanted.
-    let ended = world.vestal(["supervise", "--stop"]).exits(0);
+    let ended = fixture.vestal(["supervise", "--stop"]).exits(0);
     let pid = pid_in(&left);
     assert!(ended.text().contains(&format!("ended default (pid {pid})")), "{ended:?}");
     assert!(!vestal_testkit::is_alive(pid));
-    let (down, shown) = status(&world, 1);
+    let (down, shown) = status(&fixture, 1);
     assert_eq!((&down["state"], &down["desired"]), (&"stopped".into(), &"running".into()));
     assert!(shown.contains("state      down\n"), "{shown}");
     assert!(shown.contains("no supervisor runs to keep it"), "{shown}");
     assert!(shown.contains("to bring it back: vestal gateway start"), "{shown}");
-    let none = world.vestal(["supervise", "--stop"]).exits(1);
+    let none = fixture.vestal(["supervise", "--stop"]).exits(1);
     assert!(none.stderr.contains("none has left anything"), "{none:?}");
     assert!(!none.stderr.contains("to start one"), "{none:?}");
     // A part that failed is not passed over.
-    world.vestal(["gateway", "start"]).exits(0);
-    let file = world.home().join("gateway_state.json");
+    fixture.vestal(["gateway", "start"]).exits(0);
+    let file = fixture.home().join("gateway_state.json");
     let state = fs::read_to_string(&file).unwrap();
     fs::write(&file, state.replace("\"running\"", "\"degraded\"")).unwrap();
-    let (degraded, shown) = status(&world, 1);
+    let (degraded, shown) = status(&fixture, 1);
     assert_eq!(
         (&degraded["state"], &degraded["reported"]),
         (&"running".into(), &"degraded".into())
     );
     assert!(shown.contains("state      degraded\n"), "{shown}");
-    end_supervisor(&world);
+    end_supervisor(&fixture);
     // Nor is a file that does not tell what is wanted.
-    fs::write(world.home().join("gateway_desired.json"), "{").unwrap();
-    let (damaged, shown) = status(&world, 1);
+    fs::write(fixture.home().join("gateway_desired.json"), "{").unwrap();
+    let (damaged, shown) = status(&fixture, 1);
     assert_eq!(damaged["state"], "failed");
     assert!(shown.contains("gateway_desired.json is damaged"), "{shown}");
 }
 
 #[test]
 fn a_start_is_refused_while_a_terminal_serves_the_profile() {
-    let world = World::new();
-    serve_nothing(&world);
-    let mut terminal = world.start(["gateway", "run"]);
+    let fixture = ProgramFixture::new();
+    serve_nothing(&fixture);
+    let mut terminal = fixture.start(["gateway", "run"]);
     terminal.error_line();
     wait_for("it runs", || {
-        let status = world.vestal(["gateway", "status", "--json"]).json();
+        let status = fixture.vestal(["gateway", "status", "--json"]).json();
         (status["gateways"][0]["state"] == "running").then_some(())
     });
     for verb in ["start", "restart"] {
-        let refused = world.vestal(["gateway", verb]).exits(1);
+        let refused = fixture.vestal(["gateway", verb]).exits(1);
         let pid = terminal.pid();
         assert!(
             refused.stderr.contains(&format!("process {pid} serves this profile")),
@@ -191,29 +191,29 @@ fn a_start_is_refused_while_a_terminal_serves_the_profile() {
         assert!(refused.stderr.contains("vestal gateway stop"), "{refused:?}");
     }
     // Nothing is wanted that cannot be.
-    assert!(!world.home().join("gateway_desired.json").exists());
-    world.vestal(["gateway", "stop"]).exits(0);
+    assert!(!fixture.home().join("gateway_desired.json").exists());
+    fixture.vestal(["gateway", "stop"]).exits(0);
     assert_eq!(terminal.end().0, 0);
-    world.vestal(["gateway", "start"]).exits(0);
-    end_supervisor(&world);
+    fixture.vestal(["gateway", "start"]).exits(0);
+    end_supervisor(&fixture);
 }
 
 #[test]
 fn a_supervisor_takes_over_what_is_wanted_when_a_terminal_serves_it_no_more() {
-    let world = World::new();
-    serve_nothing(&world);
+    let fixture = ProgramFixture::new();
+    serve_nothing(&fixture);
     let wanted = r#"{"version":1,"desired":"running","updated_at":""}"#;
     for file in ["gateway_desired.json", "dashboard_desired.json"] {
-        fs::write(world.home().join(file), wanted).unwrap();
+        fs::write(fixture.home().join(file), wanted).unwrap();
     }
     let terminals =
-        [world.start(["gateway", "run"]), world.start(["dashboard", "run", "--port", "0"])];
+        [fixture.start(["gateway", "run"]), fixture.start(["dashboard", "run", "--port", "0"])];
     let status = || {
-        let mut status = world.vestal(["gateway", "status", "--all", "--json"]).json();
+        let mut status = fixture.vestal(["gateway", "status", "--all", "--json"]).json();
         [status["gateways"][0].take(), status["dashboard"].take()]
     };
     wait_for("both run", || status().iter().all(|one| one["state"] == "running").then_some(()));
-    let mut supervisor = world.start(["supervise"]);
+    let mut supervisor = fixture.start(["supervise"]);
     assert!(supervisor.error_line().contains("supervising"));
     supervisor.discard_output();
     let shown = wait_for("both were tried in vain", || {
@@ -240,21 +240,21 @@ fn a_supervisor_takes_over_what_is_wanted_when_a_terminal_serves_it_no_more() {
 
 #[test]
 fn profiles_that_are_set_to_one_port_are_named_before_they_start() {
-    let world = World::new();
-    world.vestal(["profile", "create", "work"]).exits(0);
-    world.vestal(["profile", "create", "aa"]).exits(0);
+    let fixture = ProgramFixture::new();
+    fixture.vestal(["profile", "create", "work"]).exits(0);
+    fixture.vestal(["profile", "create", "aa"]).exits(0);
     let order = || {
-        let listed = world.vestal(["gateway", "list", "--json"]).exits(0).json();
+        let listed = fixture.vestal(["gateway", "list", "--json"]).exits(0).json();
         let names = listed.as_array().unwrap().iter();
         names.map(|gateway| gateway["profile"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let without = order();
     assert_eq!(without, ["default", "aa", "work"]);
-    for home in [world.home(), world.home().join("profiles/work")] {
+    for home in [fixture.home(), fixture.home().join("profiles/work")] {
         // Without a key they end at once.
         fs::write(home.join("config.yaml"), "api_server: {enabled: true}\n").unwrap();
     }
-    let started = world.vestal(["gateway", "start", "--all", "--json"]).exits(1);
+    let started = fixture.vestal(["gateway", "start", "--all", "--json"]).exits(1);
     assert!(
         started.stderr.contains("profiles default and work are set to serve their API at the same port, 8642 (api_server.port)"),
         "{started:?}"
@@ -263,31 +263,31 @@ fn profiles_that_are_set_to_one_port_are_named_before_they_start() {
     let names: Vec<_> = (0..3).map(|index| outcomes[index]["profile"].clone()).collect();
     assert_eq!(names, ["default", "aa", "work"]);
     assert_eq!(order(), without);
-    // A start of one that has a port of its own is no reason for a word.
-    let alone = world.vestal(["-p", "aa", "gateway", "start"]).exits(0);
+    // A gateway with a port of its own starts without a message.
+    let alone = fixture.vestal(["-p", "aa", "gateway", "start"]).exits(0);
     assert!(!alone.stderr.contains("api_server.port"), "{alone:?}");
-    end_supervisor(&world);
+    end_supervisor(&fixture);
 }
 
 #[test]
 fn the_dashboard_has_a_slot_that_is_down_unless_it_is_asked_for() {
-    let world = World::new();
-    let status = world.vestal(["gateway", "status", "--dashboard", "--json"]).exits(1).json();
+    let fixture = ProgramFixture::new();
+    let status = fixture.vestal(["gateway", "status", "--dashboard", "--json"]).exits(1).json();
     assert_eq!(status["gateways"], serde_json::json!([]));
     assert_eq!(status["dashboard"]["profile"], "@dashboard");
     assert_eq!(status["dashboard"]["state"], "stopped");
-    let shown = world.vestal(["gateway", "status", "--dashboard"]).exits(1);
+    let shown = fixture.vestal(["gateway", "status", "--dashboard"]).exits(1);
     assert!(shown.stderr.contains("to start it: vestal gateway start --dashboard"), "{shown:?}");
-    let stopped = world.vestal(["gateway", "stop", "--dashboard"]).exits(0).text();
+    let stopped = fixture.vestal(["gateway", "stop", "--dashboard"]).exits(0).text();
     assert_eq!(stopped, "the dashboard was not running\n");
-    let mut command = world.command(["supervise"]);
+    let mut command = fixture.command(["supervise"]);
     command.env("VESTAL_DASHBOARD", "true").env("VESTAL_DASHBOARD_PORT", "0");
     let mut supervisor = vestal_testkit::programs::RunningProgram::start(command);
     assert!(supervisor.error_line().contains("supervising"));
     supervisor.discard_output();
-    let log = fs::read_to_string(world.home().join("logs/container-boot.log")).unwrap();
+    let log = fs::read_to_string(fixture.home().join("logs/container-boot.log")).unwrap();
     assert!(log.contains(" service=dashboard prior_state=stopped action=started\n"), "{log}");
-    let printed = fs::read_to_string(world.home().join("logs/dashboard/current")).unwrap();
+    let printed = fs::read_to_string(fixture.home().join("logs/dashboard/current")).unwrap();
     assert!(printed.contains("supervisor: started as process "), "{printed}");
     supervisor.signal(Signal::TERM);
     assert_eq!(supervisor.end().0, 0);
@@ -295,60 +295,60 @@ fn the_dashboard_has_a_slot_that_is_down_unless_it_is_asked_for() {
 
 #[test]
 fn an_operator_starts_and_stops_the_dashboard_as_a_gateway() {
-    let world = World::new();
-    fs::create_dir_all(world.home()).unwrap();
-    fs::write(world.home().join("config.yaml"), "dashboard: {port: 0}\n").unwrap();
-    world.vestal(["gateway", "start", "--dashboard"]).exits(0);
-    let status = world.vestal(["gateway", "status", "--dashboard", "--json"]).exits(0).json();
+    let fixture = ProgramFixture::new();
+    fs::create_dir_all(fixture.home()).unwrap();
+    fs::write(fixture.home().join("config.yaml"), "dashboard: {port: 0}\n").unwrap();
+    fixture.vestal(["gateway", "start", "--dashboard"]).exits(0);
+    let status = fixture.vestal(["gateway", "status", "--dashboard", "--json"]).exits(0).json();
     assert_eq!(status["dashboard"]["state"], "running");
-    let served = world.vestal(["dashboard", "--status", "--json"]).exits(0).json();
+    let served = fixture.vestal(["dashboard", "--status", "--json"]).exits(0).json();
     assert_eq!(served["pid"], status["dashboard"]["pid"]);
     let part = &status["dashboard"]["listeners"][0];
     assert_eq!((&part["name"], &part["address"]), (&"web".into(), &served["url"]));
-    world.vestal(["dashboard", "link"]).exits(0);
-    world.vestal(["gateway", "stop", "--dashboard"]).exits(0);
-    world.vestal(["dashboard", "--status"]).exits(1);
-    let status = world.vestal(["gateway", "status", "--dashboard", "--json"]).exits(1).json();
+    fixture.vestal(["dashboard", "link"]).exits(0);
+    fixture.vestal(["gateway", "stop", "--dashboard"]).exits(0);
+    fixture.vestal(["dashboard", "--status"]).exits(1);
+    let status = fixture.vestal(["gateway", "status", "--dashboard", "--json"]).exits(1).json();
     assert_eq!(status["dashboard"]["listeners"], serde_json::json!([]));
     // One in a terminal is not started beside, and stopped as gateways are.
-    let mut terminal = world.start(["dashboard", "run"]);
+    let mut terminal = fixture.start(["dashboard", "run"]);
     assert!(terminal.error_line().contains("the dashboard is at"));
-    let refused = world.vestal(["gateway", "start", "--dashboard"]).exits(1);
+    let refused = fixture.vestal(["gateway", "start", "--dashboard"]).exits(1);
     let is_it = format!("process {} is the dashboard already", terminal.pid());
     assert!(refused.stderr.contains(&is_it), "{refused:?}");
-    let stopped = world.vestal(["gateway", "stop", "--dashboard"]).exits(0).text();
+    let stopped = fixture.vestal(["gateway", "stop", "--dashboard"]).exits(0).text();
     assert_eq!(stopped, "the dashboard is stopped\n");
     assert_eq!(terminal.end().0, 0);
-    end_supervisor(&world);
+    end_supervisor(&fixture);
 }
 
 #[test]
 fn a_start_that_fails_says_why() {
-    let world = World::new();
-    serve_nothing(&world);
+    let fixture = ProgramFixture::new();
+    serve_nothing(&fixture);
     let config = "kanban: {dispatch_in_gateway: false}\napi_server: {enabled: true}\n";
-    fs::write(world.home().join("config.yaml"), config).unwrap();
-    let failed = world.vestal(["gateway", "start"]).exits(1);
+    fs::write(fixture.home().join("config.yaml"), config).unwrap();
+    let failed = fixture.vestal(["gateway", "start"]).exits(1);
     assert!(failed.stderr.contains("exited with code 78 before it was ready"), "{failed:?}");
     assert!(failed.stderr.contains("has no key"), "{failed:?}");
     // One that ran before and was killed does not lend its listeners or its reason to the next.
-    serve_nothing(&world);
-    world.vestal(["gateway", "start"]).exits(0);
-    world.vestal(["gateway", "stop"]).exits(0);
-    let status = world.vestal(["gateway", "status", "--json"]).exits(1).json();
+    serve_nothing(&fixture);
+    fixture.vestal(["gateway", "start"]).exits(0);
+    fixture.vestal(["gateway", "stop"]).exits(0);
+    let status = fixture.vestal(["gateway", "status", "--json"]).exits(1).json();
     assert_eq!(status["gateways"][0]["listeners"], serde_json::json!([]), "{status}");
-    end_supervisor(&world);
+    end_supervisor(&fixture);
 }
 
 #[test]
 fn settings_that_a_supervised_gateway_would_not_get_are_not_passed_over_in_silence() {
-    let world = World::new();
-    serve_nothing(&world);
+    let fixture = ProgramFixture::new();
+    serve_nothing(&fixture);
     let set = ["--set", "api_server.port=1", "gateway", "start"];
-    let refused = world.vestal(set).exits(2);
+    let refused = fixture.vestal(set).exits(2);
     assert!(refused.stderr.contains("vestal config set KEY VALUE"), "{refused:?}");
     let with_port = |port: &str| {
-        let mut command = world.command(["gateway", "start"]);
+        let mut command = fixture.command(["gateway", "start"]);
         finish(command.env("API_SERVER_PORT", port).spawn().unwrap()).exits(0)
     };
     // A supervisor that is started now has the variable.
@@ -359,15 +359,15 @@ fn settings_that_a_supervised_gateway_would_not_get_are_not_passed_over_in_silen
     let other = with_port("4002");
     assert!(other.stderr.contains("not passed on") && other.stderr.contains(": API_SERVER_PORT."));
     assert!(!other.stderr.contains("4002"), "values may be secrets: {other:?}");
-    end_supervisor(&world);
+    end_supervisor(&fixture);
 }
 
 #[test]
-fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
-    let world = World::new();
-    serve_nothing(&world);
+fn inside_the_image_a_gateway_is_supervised_by_default() {
+    let fixture = ProgramFixture::new();
+    serve_nothing(&fixture);
     let inside = |words: &[&str]| {
-        let mut command = world.command(words);
+        let mut command = fixture.command(words);
         command.env("VESTAL_IMAGE", "1").env("VESTAL_ALLOW_ROOT_GATEWAY", "1");
         command
     };
@@ -377,7 +377,7 @@ fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
     assert!(container.error_line().contains("runs supervised"));
     let running = |manager: &str| {
         wait_for("the gateway runs", || {
-            let status = world.vestal(["gateway", "status", "--json"]).json();
+            let status = fixture.vestal(["gateway", "status", "--json"]).json();
             // Between the note and the first answer nobody is the manager yet.
             let is_managed = status["manager"]["kind"] == manager;
             let is_running = status["gateways"][0]["state"] == "running" && is_managed;
@@ -400,7 +400,7 @@ fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
         let mut alone = vestal_testkit::programs::RunningProgram::start(command);
         assert!(alone.error_line().contains("nothing to serve yet"));
         let state = wait_for("it runs", || {
-            let text = fs::read_to_string(world.home().join("gateway_state.json")).ok()?;
+            let text = fs::read_to_string(fixture.home().join("gateway_state.json")).ok()?;
             let state: serde_json::Value = serde_json::from_str(&text).unwrap();
             let is_own = state["pid"] == alone.pid() && state["gateway_state"] == "running";
             is_own.then_some(state)
@@ -413,8 +413,8 @@ fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
 
 #[test]
 fn root_does_not_serve_inside_the_image() {
-    let world = World::new();
-    serve_nothing(&world);
+    let fixture = ProgramFixture::new();
+    serve_nothing(&fixture);
     // An ordinary user is root of a namespace of its own.
     let words: &[&str] = if vestal_testkit::namespaces::is_root() {
         &["env"]
@@ -423,19 +423,19 @@ fn root_does_not_serve_inside_the_image() {
     };
     let mut command = std::process::Command::new(words[0]);
     command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_vestal"));
-    command.args(["gateway", "run", "--no-supervise"]).env_clear().envs(world.environment());
-    command.env("VESTAL_IMAGE", "1").current_dir(world.work());
+    command.args(["gateway", "run", "--no-supervise"]).env_clear().envs(fixture.environment());
+    command.env("VESTAL_IMAGE", "1").current_dir(fixture.work());
     let refused = vestal_testkit::programs::run(&mut command).exits(78);
     assert!(refused.stderr.contains("VESTAL_ALLOW_ROOT_GATEWAY=1"), "{refused:?}");
-    assert!(!world.home().join("gateway_state.json").exists());
+    assert!(!fixture.home().join("gateway_state.json").exists());
 }
 
 /// Makes a `systemctl` that notes how it is called.
-fn fake_systemctl(world: &World) -> String {
-    let dir = world.work().join("bin");
+fn fake_systemctl(fixture: &ProgramFixture) -> String {
+    let dir = fixture.work().join("bin");
     fs::create_dir(&dir).unwrap();
     let script = dir.join("systemctl");
-    let calls = world.work().join("calls");
+    let calls = fixture.work().join("calls");
     fs::write(&script, format!("#!/bin/sh\necho \"$*\" >> {}\n", calls.display())).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     format!("{}:/usr/bin:/bin", dir.display())
@@ -443,44 +443,44 @@ fn fake_systemctl(world: &World) -> String {
 
 #[test]
 fn systemd_understands_the_unit_of_the_system_and_of_a_user() {
-    let world = World::new();
-    let path = fake_systemctl(&world);
-    let units = world.work().join("units");
+    let fixture = ProgramFixture::new();
+    let path = fake_systemctl(&fixture);
+    let units = fixture.work().join("units");
     for (option, scope) in [(Some("--system"), "--system"), (None, "--user")] {
         let words = ["gateway", "install", "--json"].into_iter().chain(option);
-        let mut command = world.command(words);
+        let mut command = fixture.command(words);
         command.env("PATH", &path).env("SYSTEMD_UNIT_PATH", &units);
         let unit = finish(command.spawn().unwrap()).exits(0).json();
         let file = Path::new(unit["path"].as_str().unwrap());
         let text = fs::read_to_string(file).unwrap();
-        // The home's owner runs it, whoever installs it.
+        // It runs as the home's owner, no matter who installs it.
         let is_system = option.is_some();
         assert_eq!(file.starts_with(&units), is_system, "{}", file.display());
         assert_eq!(text.contains("\nUser="), is_system, "{text}");
         let mut analyze = std::process::Command::new("systemd-analyze");
         analyze.args(["verify", "--man=no", scope]).arg(file);
-        analyze.env("XDG_RUNTIME_DIR", world.work()).env("HOME", world.user());
+        analyze.env("XDG_RUNTIME_DIR", fixture.work()).env("HOME", fixture.user());
         // A machine without systemd has nobody to ask.
-        let Ok(said) = analyze.output() else { continue };
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        let Ok(printed) = analyze.output() else { continue };
+        let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
         let name = unit["unit"].as_str().unwrap();
-        assert!(!said.lines().any(|line| line.contains(name)), "{said}");
+        assert!(!printed.lines().any(|line| line.contains(name)), "{printed}");
     }
 }
 
 #[test]
 fn systemd_gets_one_unit_for_the_home() {
-    let world = World::new();
-    let path = fake_systemctl(&world);
-    let call = |words: &[&str]| finish(world.command(words).env("PATH", &path).spawn().unwrap());
+    let fixture = ProgramFixture::new();
+    let path = fake_systemctl(&fixture);
+    let call = |words: &[&str]| finish(fixture.command(words).env("PATH", &path).spawn().unwrap());
     let unit = call(&["gateway", "install", "--json"]).exits(0).json();
     let (name, file) = (unit["unit"].as_str().unwrap(), unit["path"].as_str().unwrap());
-    assert!(Path::new(file).starts_with(world.user().join(".config/systemd/user")), "{file}");
+    assert!(Path::new(file).starts_with(fixture.user().join(".config/systemd/user")), "{file}");
     let text = fs::read_to_string(file).unwrap();
-    let home = world.home().display().to_string();
+    let home = fixture.home().display().to_string();
     assert!(text.contains(&format!("Environment=\"VESTAL_HOME={home}\"")), "{text}");
     assert!(text.contains("\" \"supervise\"\n") && text.contains("Type=notify"), "{text}");
-    // Whoever starts a gateway has systemd start the service: one that was started beside it would
+    // `start` makes systemd start the service: a gateway that was started beside it would
     // keep it from starting.
     let started = call(&["gateway", "start"]).exits(1);
     let look = format!("{name} was started: no supervisor runs");
@@ -492,7 +492,7 @@ fn systemd_gets_one_unit_for_the_home() {
     call(&["gateway", "uninstall"]).exits(0);
     assert!(!Path::new(file).exists());
     call(&["gateway", "uninstall"]).exits(1);
-    let calls = fs::read_to_string(world.work().join("calls")).unwrap();
+    let calls = fs::read_to_string(fixture.work().join("calls")).unwrap();
     let expected = [
         "--user --version".to_owned(),
         "--user daemon-reload".to_owned(),
@@ -503,7 +503,7 @@ fn systemd_gets_one_unit_for_the_home() {
     ];
     assert_eq!(calls.lines().collect::<Vec<_>>(), expected);
     // A supervisor that has the home already would keep the service from starting.
-    let mut supervisor = world.start(["supervise"]);
+    let mut supervisor = fixture.start(["supervise"]);
     assert!(supervisor.error_line().contains("supervising"));
     let refused = call(&["gateway", "install"]).exits(1);
     assert!(refused.stderr.contains("vestal supervise --stop"), "{refused:?}");

@@ -4,12 +4,12 @@ use std::fs;
 
 use vestal_scripted_model::{Model, Script, ScriptedReply};
 
-use crate::chat::world::Chatting;
-use crate::support::World;
+use crate::chat::fixture::ChatFixture;
+use crate::support::ProgramFixture;
 
-fn offering(models: &[&str]) -> Chatting {
+fn offering(models: &[&str]) -> ChatFixture {
     let models = models.iter().map(|id| Model::new(*id).context_length(8000));
-    Chatting::new(Script::new().models(models))
+    ChatFixture::new(Script::new().models(models))
 }
 
 #[test]
@@ -41,29 +41,32 @@ fn the_list_in_json_has_the_promised_shape() {
 fn one_provider_that_fails_is_a_line_and_not_the_end() {
     let chat = offering(&["scripted"]);
     let broken =
-        Chatting::new(Script::new().models_reply(ScriptedReply::error(401, "no such key")));
-    let declare = |name: &str, chat: &Chatting| {
+        ChatFixture::new(Script::new().models_reply(ScriptedReply::error(401, "no such key")));
+    let declare = |name: &str, chat: &ChatFixture| {
         format!("  {name}:\n    base_url: {}\n", chat.model.base_url())
     };
     let config = format!("providers:\n{}{}", declare("bad", &broken), declare("good", &chat));
-    let world = World::new();
-    fs::create_dir_all(world.home()).unwrap();
-    fs::write(world.home().join("config.yaml"), &config).unwrap();
-    let outcome = world.vestal(["model"]).exits(0);
+    let fixture = ProgramFixture::new();
+    fs::create_dir_all(fixture.home()).unwrap();
+    fs::write(fixture.home().join("config.yaml"), &config).unwrap();
+    let outcome = fixture.vestal(["model"]).exits(0);
     assert!(outcome.text().contains("good:scripted"), "{outcome:?}");
     assert!(outcome.stderr.contains("warning: bad: "), "{outcome:?}");
 
-    let world = World::new();
-    fs::create_dir_all(world.home()).unwrap();
-    fs::write(world.home().join("config.yaml"), format!("providers:\n{}", declare("bad", &broken)))
-        .unwrap();
-    let outcome = world.vestal(["model"]).exits(3);
+    let fixture = ProgramFixture::new();
+    fs::create_dir_all(fixture.home()).unwrap();
+    fs::write(
+        fixture.home().join("config.yaml"),
+        format!("providers:\n{}", declare("bad", &broken)),
+    )
+    .unwrap();
+    let outcome = fixture.vestal(["model"]).exits(3);
     assert_eq!(outcome.text(), "");
 }
 
 #[test]
 fn without_a_provider_it_is_said_what_to_set() {
-    let outcome = World::new().vestal(["model"]).exits(1);
+    let outcome = ProgramFixture::new().vestal(["model"]).exits(1);
     assert_eq!(outcome.text(), "");
     assert!(outcome.stderr.contains("model.default"), "{outcome:?}");
 }
@@ -74,7 +77,7 @@ fn the_default_is_set_with_its_provider_and_a_slip_is_noticed() {
     let mut variables = chat.variables();
     variables.retain(|(name, _)| *name != "VESTAL_MODEL");
     let vestal = |args: &[&str]| {
-        let mut command = chat.world.command(args);
+        let mut command = chat.fixture.command(args);
         crate::support::finish(command.envs(variables.clone()).spawn().unwrap())
     };
     let unknown = vestal(&["model", "set", "lantern-lrge"]).exits(0);
@@ -100,9 +103,9 @@ fn a_key_is_sent_to_its_own_address_and_nobody_else_is_asked() {
         own.model.base_url(),
         other.model.anthropic_url(),
     );
-    fs::create_dir_all(own.world.home()).unwrap();
-    fs::write(own.world.home().join("config.yaml"), config).unwrap();
-    let mut command = own.world.command(["model", "list", "--refresh"]);
+    fs::create_dir_all(own.fixture.home()).unwrap();
+    fs::write(own.fixture.home().join("config.yaml"), config).unwrap();
+    let mut command = own.fixture.command(["model", "list", "--refresh"]);
     command
         .env("VESTAL_API_KEY", "sk-own")
         .env("OTHER_KEY", "sk-other")
@@ -112,7 +115,7 @@ fn a_key_is_sent_to_its_own_address_and_nobody_else_is_asked() {
         outcome.text(),
         "MODEL         CONTEXT  NAME\nother:theirs  8000\ncustom:mine   8000\n"
     );
-    let keys = |chat: &Chatting| -> Vec<(Option<String>, Option<String>)> {
+    let keys = |chat: &ChatFixture| -> Vec<(Option<String>, Option<String>)> {
         let header = |request: &vestal_scripted_model::ReceivedRequest, name| {
             request.header(name).map(str::to_owned)
         };
@@ -130,17 +133,17 @@ fn a_key_is_sent_to_its_own_address_and_nobody_else_is_asked() {
 
 #[test]
 fn the_key_of_one_provider_does_not_become_the_key_of_another() {
-    let world = World::new();
-    fs::create_dir_all(world.home()).unwrap();
+    let fixture = ProgramFixture::new();
+    fs::create_dir_all(fixture.home()).unwrap();
     let config = "model:\n  default: m\n  provider: openai\n";
-    fs::write(world.home().join("config.yaml"), config).unwrap();
-    fs::write(world.home().join(".env"), "VESTAL_API_KEY=sk-openai\n").unwrap();
-    let refused = world.vestal(["model", "set", "anthropic:claude"]).exits(125);
+    fs::write(fixture.home().join("config.yaml"), config).unwrap();
+    fs::write(fixture.home().join(".env"), "VESTAL_API_KEY=sk-openai\n").unwrap();
+    let refused = fixture.vestal(["model", "set", "anthropic:claude"]).exits(125);
     assert!(
         refused.stderr.contains("is the key of openai, and would be sent to anthropic"),
         "{refused:?}"
     );
     assert!(refused.stderr.contains("set OPENAI_API_KEY in .env"), "{refused:?}");
-    assert_eq!(fs::read_to_string(world.home().join("config.yaml")).unwrap(), config);
-    world.vestal(["model", "set", "openai:other"]).exits(0);
+    assert_eq!(fs::read_to_string(fixture.home().join("config.yaml")).unwrap(), config);
+    fixture.vestal(["model", "set", "openai:other"]).exits(0);
 }

@@ -1,72 +1,72 @@
 //! What people see of native sandboxes.
 
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 #[test]
 fn the_first_run_on_a_fresh_machine_is_isolated_and_needs_nothing() {
-    let world = World::automatic();
-    let first = world.run("date >> visits; wc -l < visits; pwd; id -u").exits(0);
+    let fixture = ProgramFixture::automatic();
+    let first = fixture.run("date >> visits; wc -l < visits; pwd; id -u").exits(0);
     assert_eq!(first.text(), "1\n/workspace\n0\n");
     assert!(!first.stderr.contains("without isolation"), "{first:?}");
-    let second = world.run("date >> visits; wc -l < visits").exits(0);
+    let second = fixture.run("date >> visits; wc -l < visits").exits(0);
     assert_eq!((second.text(), &*second.stderr), ("2\n".to_owned(), ""));
-    let listed = world.vestal(["ps", "--json"]).exits(0).json();
+    let listed = fixture.vestal(["ps", "--json"]).exits(0).json();
     assert_eq!(listed[0]["backend"], "native");
     // It is a system of its own: neither the user's files nor Vestal's are there.
-    let here = world.work().display().to_string();
-    world.run(&format!("test ! -e '{here}'")).exits(0);
-    world.run(&format!("test ! -e '{}'", world.home().display())).exits(0);
+    let here = fixture.work().display().to_string();
+    fixture.run(&format!("test ! -e '{here}'")).exits(0);
+    fixture.run(&format!("test ! -e '{}'", fixture.home().display())).exits(0);
 }
 
 #[test]
-fn the_tier_is_told_wherever_one_looks() {
-    let world = World::native();
-    world.run("true").exits(0);
-    let listed = world.vestal(["ps", "--json"]).exits(0).json();
+fn the_tier_is_reported_wherever_one_looks() {
+    let fixture = ProgramFixture::native();
+    fixture.run("true").exits(0);
+    let listed = fixture.vestal(["ps", "--json"]).exits(0).json();
     let tier = listed[0]["tier"].as_str().unwrap();
-    let inspected = world.vestal(["inspect"]).exits(0).text();
-    let told = inspected.lines().find(|line| line.starts_with("tier ")).unwrap();
-    assert!(told.ends_with(&format!(" {tier}")), "{told}");
-    let json = world.vestal(["inspect", "--json"]).exits(0).json();
+    let inspected = fixture.vestal(["inspect"]).exits(0).text();
+    let reported = inspected.lines().find(|line| line.starts_with("tier ")).unwrap();
+    assert!(reported.ends_with(&format!(" {tier}")), "{reported}");
+    let json = fixture.vestal(["inspect", "--json"]).exits(0).json();
     assert_eq!(json[0]["tier"], tier);
     assert!(json[0]["missing"].is_array(), "{json}");
     for missing in json[0]["missing"].as_array().unwrap() {
         assert!(inspected.contains(missing.as_str().unwrap()), "{inspected}");
     }
-    let doctor = world.vestal(["doctor"]).text();
+    let doctor = fixture.vestal(["doctor"]).text();
     assert!(doctor.contains("backend native: works"), "{doctor}");
-    // Limits that nobody asked for and nobody can enforce are no secret.
+    // Limits that nobody asked for and nobody can enforce are not secret.
     for limit in listed[0]["unenforced"].as_array().unwrap() {
         let limit = limit.as_str().unwrap();
         assert!(inspected.contains(limit) && doctor.contains(limit), "{limit}: {doctor}");
     }
-    let plain = world.vestal(["ps"]).exits(0).text();
+    let plain = fixture.vestal(["ps"]).exits(0).text();
     assert!(plain.contains("native"), "{plain}");
 }
 
 #[test]
 fn changed_settings_are_taken_at_the_next_start() {
-    let world = World::native();
-    world.run("echo kept > file").exits(0);
-    world.vestal(["config", "set", "terminal.job_log_bytes", "1M"]).exits(0);
-    let drifted = world.run("cat file").exits(0);
+    let fixture = ProgramFixture::native();
+    fixture.run("echo kept > file").exits(0);
+    fixture.vestal(["config", "set", "terminal.job_log_bytes", "1M"]).exits(0);
+    let drifted = fixture.run("cat file").exits(0);
     assert!(drifted.stderr.contains("vestal stop default"), "{drifted:?}");
-    world.vestal(["stop"]).exits(0);
-    let after = world.run("cat file").exits(0);
+    fixture.vestal(["stop"]).exits(0);
+    let after = fixture.run("cat file").exits(0);
     assert_eq!(after.text(), "kept\n");
     let taken = "was started with changed settings: terminal.job_log_bytes (default → 1048576)\n";
     assert!(after.stderr.ends_with(taken), "{after:?}");
-    assert_eq!(world.run("true").exits(0).stderr, "", "once");
+    assert_eq!(fixture.run("true").exits(0).stderr, "", "once");
 }
 
 #[test]
 fn a_stopped_sandbox_that_is_started_with_less_isolation_says_so() {
-    let world = World::native();
-    world.vestal(["config", "set", "terminal.docker_network", "false"]).exits(0);
-    world.run("true").exits(0);
-    world.vestal(["stop"]).exits(0);
-    world.vestal(["config", "unset", "terminal.docker_network"]).exits(0);
-    let after = world.run("true").exits(0);
+    let fixture = ProgramFixture::native();
+    fixture.vestal(["config", "set", "terminal.docker_network", "false"]).exits(0);
+    fixture.run("true").exits(0);
+    fixture.vestal(["stop"]).exits(0);
+    fixture.vestal(["config", "unset", "terminal.docker_network"]).exits(0);
+    let after = fixture.run("true").exits(0);
     let less = "terminal.docker_network (false → default); it may be isolated less than before: \
                 terminal.docker_network\n";
     assert!(after.stderr.ends_with(less), "{after:?}");
@@ -74,48 +74,48 @@ fn a_stopped_sandbox_that_is_started_with_less_isolation_says_so() {
 
 #[test]
 fn a_sandbox_that_could_not_be_made_leaves_no_directory() {
-    let world = World::native();
+    let fixture = ProgramFixture::native();
     let odd = "terminal.docker_volumes=[\"/dev/null:/workspace\"]";
-    world.vestal(["--set", odd, "run", "true"]).exits(125);
-    let sandboxes = world.home().join("sandboxes");
+    fixture.vestal(["--set", odd, "run", "true"]).exits(125);
+    let sandboxes = fixture.home().join("sandboxes");
     let left: Vec<_> =
         std::fs::read_dir(sandboxes).unwrap().map(|dir| dir.unwrap().path()).collect();
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
     // Files of before stay, whatever becomes of the attempt.
-    world.run("echo kept > file").exits(0);
-    world.vestal(["rm", "-y", "default"]).exits(0);
-    world.vestal(["--set", odd, "run", "true"]).exits(125);
-    assert_eq!(world.run("cat file").exits(0).text(), "kept\n");
+    fixture.run("echo kept > file").exits(0);
+    fixture.vestal(["rm", "-y", "default"]).exits(0);
+    fixture.vestal(["--set", odd, "run", "true"]).exits(125);
+    assert_eq!(fixture.run("cat file").exits(0).text(), "kept\n");
 }
 
 #[test]
 fn a_project_is_mounted_where_it_is_asked_for() {
-    let world = World::automatic();
-    std::fs::write(world.work().join("file"), "mine\n").unwrap();
-    let mounted = world.vestal(["run", "--mount-cwd", "cat file; echo made > new"]).exits(0);
+    let fixture = ProgramFixture::automatic();
+    std::fs::write(fixture.work().join("file"), "mine\n").unwrap();
+    let mounted = fixture.vestal(["run", "--mount-cwd", "cat file; echo made > new"]).exits(0);
     assert_eq!(mounted.text(), "mine\n");
-    assert_eq!(std::fs::read_to_string(world.work().join("new")).unwrap(), "made\n");
-    let task = format!("default@{}", world.work().display());
-    assert_eq!(world.tasks(), std::slice::from_ref(&task));
-    assert_eq!(world.vestal(["ps", "--json"]).json()[0]["backend"], "native");
+    assert_eq!(std::fs::read_to_string(fixture.work().join("new")).unwrap(), "made\n");
+    let task = format!("default@{}", fixture.work().display());
+    assert_eq!(fixture.tasks(), std::slice::from_ref(&task));
+    assert_eq!(fixture.vestal(["ps", "--json"]).json()[0]["backend"], "native");
     // A fork has the same directory, and so it is part of its task.
-    let forked = world.vestal(["fork", &task, "other", "--json"]).exits(0).json();
-    let other = format!("other@{}", world.work().display());
+    let forked = fixture.vestal(["fork", &task, "other", "--json"]).exits(0).json();
+    let other = format!("other@{}", fixture.work().display());
     assert_eq!(forked["task"], other);
-    let seen = world.vestal(["run", "-t", "other", "--mount-cwd", "cat file new"]).exits(0);
+    let seen = fixture.vestal(["run", "-t", "other", "--mount-cwd", "cat file new"]).exits(0);
     assert_eq!(seen.text(), "mine\nmade\n");
-    assert_eq!(world.tasks().len(), 2);
+    assert_eq!(fixture.tasks().len(), 2);
 }
 
 #[test]
 fn an_image_is_asked_of_containers_only() {
-    let world = World::native();
-    let asked = world.vestal(["run", "-b", "native", "--image", "x:1", "true"]).exits(2);
+    let fixture = ProgramFixture::native();
+    let asked = fixture.vestal(["run", "-b", "native", "--image", "x:1", "true"]).exits(2);
     assert!(asked.stderr.contains("-b docker"), "{asked:?}");
-    let world = World::automatic();
-    world.run("true").exits(0);
+    let fixture = ProgramFixture::automatic();
+    fixture.run("true").exits(0);
     // It has no image, whichever one is asked for.
-    let other = world.vestal(["run", "--image", "x:1", "touch ran"]).exits(125);
+    let other = fixture.vestal(["run", "--image", "x:1", "touch ran"]).exits(125);
     assert!(other.stderr.contains("vestal rebuild default --backend docker"), "{other:?}");
-    world.run("test ! -e ran").exits(0);
+    fixture.run("test ! -e ran").exits(0);
 }

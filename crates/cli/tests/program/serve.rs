@@ -10,7 +10,7 @@ use vestal_testkit::processes::{marker, processes_with};
 use vestal_testkit::programs::RunningProgram;
 use vestal_testkit::wait_until;
 
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 struct Serve {
     program: RunningProgram,
@@ -18,10 +18,10 @@ struct Serve {
 }
 
 impl Serve {
-    fn start(world: &World, model: &ScriptedModel) -> Self {
+    fn start(fixture: &ProgramFixture, model: &ScriptedModel) -> Self {
         let base = format!("model.base_url={}", model.base_url());
         let mut command =
-            world.command(["serve", "--stdio", "--set", &base, "--set", "model.default=m"]);
+            fixture.command(["serve", "--stdio", "--set", &base, "--set", "model.default=m"]);
         command.stdin(Stdio::piped());
         let mut program = RunningProgram::start(command);
         let stdin = program.child.stdin.take();
@@ -61,12 +61,12 @@ impl Serve {
     }
 
     /// Begins a turn with a command, and returns the number on that command's line.
-    fn at_work(world: &World) -> (Self, ScriptedModel, String) {
+    fn at_work(fixture: &ProgramFixture) -> (Self, ScriptedModel, String) {
         let mark = marker();
         let call =
             ScriptedReply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
         let model = ScriptedModel::start(Script::replies([call]));
-        let mut serve = Self::start(world, &model);
+        let mut serve = Self::start(fixture, &model);
         let session = serve.call("session.create", &json!({}))["session_id"].clone();
         serve.call("prompt.submit", &json!({ "session_id": session, "text": "wait" }));
         serve.event("tool.start");
@@ -77,9 +77,9 @@ impl Serve {
 
 #[test]
 fn a_conversation_is_held_over_stdio_and_garbage_does_not_end_it() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     let model = ScriptedModel::start(Script::replies([ScriptedReply::text("hello")]));
-    let mut serve = Serve::start(&world, &model);
+    let mut serve = Serve::start(&fixture, &model);
     serve.send(b"{ half a frame\n\xff\xfe\n");
     assert_eq!(serve.frame()["error"]["code"], -32700);
     assert_eq!(serve.frame()["error"]["code"], -32700);
@@ -101,25 +101,25 @@ fn a_conversation_is_held_over_stdio_and_garbage_does_not_end_it() {
     assert_eq!(completed["items"][0]["text"], "create ", "{completed}");
     drop(serve.stdin.take());
     assert_eq!(vestal_testkit::programs::wait(&mut serve.program.child).code(), Some(0));
-    let ended = world.vestal(["conversations", "list", "--json"]).exits(0).json();
+    let ended = fixture.vestal(["conversations", "list", "--json"]).exits(0).json();
     assert_eq!(ended[0]["end_reason"], "left", "{ended}");
 }
 
 #[test]
 fn the_end_of_input_ends_a_running_command_and_everything_else() {
-    let world = World::new();
-    let (mut serve, _model, mark) = Serve::at_work(&world);
+    let fixture = ProgramFixture::new();
+    let (mut serve, _model, mark) = Serve::at_work(&fixture);
     drop(serve.stdin.take());
     assert_eq!(vestal_testkit::programs::wait(&mut serve.program.child).code(), Some(0));
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
-    let kept = world.vestal(["conversations", "list", "--json"]).exits(0).json();
+    let kept = fixture.vestal(["conversations", "list", "--json"]).exits(0).json();
     assert_eq!(kept[0]["end_reason"], "left", "{kept}");
 }
 
 #[test]
 fn sigterm_ends_it_like_the_end_of_input() {
-    let world = World::new();
-    let (mut serve, _model, mark) = Serve::at_work(&world);
+    let fixture = ProgramFixture::new();
+    let (mut serve, _model, mark) = Serve::at_work(&fixture);
     serve.program.signal(Signal::TERM);
     assert_eq!(vestal_testkit::programs::wait(&mut serve.program.child).code(), Some(0));
     assert_eq!(processes_with(&mark), Vec::<u32>::new());

@@ -10,31 +10,35 @@ use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
 use vestal_testkit::programs::wait;
 
-use crate::support::{PATIENCE, World, is_alive};
+use crate::support::{ProgramFixture, TEST_TIMEOUT, is_alive};
 
 /// A person at a terminal.
-pub(crate) struct Person {
+pub(crate) struct ShellTerminal {
     terminal: Arc<Pty>,
     child: Child,
     seen: String,
     coming: Receiver<Vec<u8>>,
 }
 
-impl Person {
-    pub(crate) fn start(world: &World, args: &[&str]) -> Self {
-        Self::start_with(world, args, &[])
+impl ShellTerminal {
+    pub(crate) fn start(fixture: &ProgramFixture, args: &[&str]) -> Self {
+        Self::start_with(fixture, args, &[])
     }
 
-    pub(crate) fn start_with(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_with(
+        fixture: &ProgramFixture,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         // Whatever the machine's own prompt is.
-        std::fs::write(world.user().join(".bashrc"), "PS1='prompt> '\n").unwrap();
+        std::fs::write(fixture.user().join(".bashrc"), "PS1='prompt> '\n").unwrap();
         let (terminal, other_side) = open().unwrap();
         terminal.resize(Size::new(24, 80)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_vestal"))
             .args(args)
-            .current_dir(world.work())
+            .current_dir(fixture.work())
             .env_clear()
-            .envs(world.environment());
+            .envs(fixture.environment());
         for (name, value) in variables {
             command = command.env(name, value);
         }
@@ -61,7 +65,7 @@ impl Person {
     /// Waits until something is on the screen and forgets what was before it.
     #[track_caller]
     pub(crate) fn sees(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while !self.seen.contains(text) {
             match self.coming.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
@@ -89,7 +93,7 @@ impl Person {
     }
 }
 
-impl Drop for Person {
+impl Drop for ShellTerminal {
     fn drop(&mut self) {
         // Only a test that fails leaves it running.
         self.child.kill().ok();
@@ -99,9 +103,9 @@ impl Drop for Person {
 
 #[test]
 fn a_shell_is_typed_into_resized_left_found_again_and_ended() {
-    let world = World::new();
-    world.run("cd /usr; export A=session").exits(0);
-    let mut person = Person::start(&world, &["shell"]);
+    let fixture = ProgramFixture::new();
+    fixture.run("cd /usr; export A=session").exits(0);
+    let mut person = ShellTerminal::start(&fixture, &["shell"]);
     person.types("echo [$A] $PWD; stty size; tty >/dev/null && echo is-''terminal\r");
     person.sees("[session] /usr\r\n24 80\r\nis-terminal");
     person.resize(40, 100);
@@ -118,26 +122,26 @@ fn a_shell_is_typed_into_resized_left_found_again_and_ended() {
     let (code, rest) = person.leaves();
     assert_eq!(code, 0);
     let job = rest.split_whitespace().next().unwrap().trim_end_matches("\x1b[0m").to_owned();
-    assert_eq!(world.job(&job)["state"], "running");
+    assert_eq!(fixture.job(&job)["state"], "running");
 
-    let mut person = Person::start(&world, &["shell", "--attach", &job]);
+    let mut person = ShellTerminal::start(&fixture, &["shell", "--attach", &job]);
     person.sees("before-leaving");
     person.types("echo [$here]; stty size\r");
     person.sees("[kept]\r\n24 80");
     person.types("exit 5\r");
     assert_eq!(person.leaves().0, 5);
-    world.vestal(["wait", &job]).exits(5);
-    let mut person = Person::start(&world, &["shell", "--attach", &job]);
+    fixture.vestal(["wait", &job]).exits(5);
+    let mut person = ShellTerminal::start(&fixture, &["shell", "--attach", &job]);
     person.sees("has ended");
     assert_eq!(person.leaves().0, 125);
-    assert_eq!(world.run("echo [$here]").exits(0).text(), "[]\n", "a shell's state is its own");
+    assert_eq!(fixture.run("echo [$here]").exits(0).text(), "[]\n", "a shell's state is its own");
 }
 
 #[test]
 fn keys_go_to_the_sandbox_and_the_terminal_is_as_it_was_afterwards() {
-    let world = World::new();
-    let before = settings_of_a_terminal(&world, &["ps"]);
-    let mut person = Person::start(&world, &["shell"]);
+    let fixture = ProgramFixture::new();
+    let before = settings_of_a_terminal(&fixture, &["ps"]);
+    let mut person = ShellTerminal::start(&fixture, &["shell"]);
     // Printed by the program that gets the key, so that it is there when the key comes.
     let waits = "sh -c 'echo re\"\"ady; exec cat'\r";
     person.types(waits);
@@ -160,8 +164,8 @@ fn keys_go_to_the_sandbox_and_the_terminal_is_as_it_was_afterwards() {
     assert_eq!(rustix::termios::tcgetattr(&*terminal).unwrap().local_modes, before);
 }
 
-fn settings_of_a_terminal(world: &World, args: &[&str]) -> rustix::termios::LocalModes {
-    let person = Person::start(world, args);
+fn settings_of_a_terminal(fixture: &ProgramFixture, args: &[&str]) -> rustix::termios::LocalModes {
+    let person = ShellTerminal::start(fixture, args);
     let terminal = Arc::clone(&person.terminal);
     person.leaves();
     rustix::termios::tcgetattr(&*terminal).unwrap().local_modes
@@ -169,65 +173,67 @@ fn settings_of_a_terminal(world: &World, args: &[&str]) -> rustix::termios::Loca
 
 #[test]
 fn closing_the_terminal_ends_the_shell() {
-    let world = World::new();
-    let mut person = Person::start(&world, &["shell"]);
+    let fixture = ProgramFixture::new();
+    let mut person = ShellTerminal::start(&fixture, &["shell"]);
     person.types("echo pid-''is $$ .\r");
     person.sees("pid-is ");
     person.sees(" .");
-    let jobs = world.vestal(["jobs", "--json"]).exits(0).json();
+    let jobs = fixture.vestal(["jobs", "--json"]).exits(0).json();
     let (id, pid) = (jobs[0]["id"].as_str().unwrap(), jobs[0]["pid"].to_string());
     assert!(is_alive(&pid));
     let signalled = rustix::process::Pid::from_raw(person.child.id().cast_signed()).unwrap();
     rustix::process::kill_process(signalled, rustix::process::Signal::HUP).unwrap();
     assert_eq!(person.leaves().0, 129);
     assert!(!is_alive(&pid));
-    assert_eq!(world.job(id)["cause"], "killed");
+    assert_eq!(fixture.job(id)["cause"], "killed");
 }
 
 #[test]
 fn a_command_runs_on_a_terminal_when_asked() {
-    let world = World::new();
-    let mut person =
-        Person::start(&world, &["run", "--pty", "stty size; read -r x; echo got:$x; exit 6"]);
+    let fixture = ProgramFixture::new();
+    let mut person = ShellTerminal::start(
+        &fixture,
+        &["run", "--pty", "stty size; read -r x; echo got:$x; exit 6"],
+    );
     person.sees("24 80");
     person.types("typed\r");
     person.sees("got:typed");
     assert_eq!(person.leaves().0, 6);
-    let piped = world.vestal(["run", "--pty", "tty >/dev/null && echo terminal"]).exits(0);
+    let piped = fixture.vestal(["run", "--pty", "tty >/dev/null && echo terminal"]).exits(0);
     assert_eq!(piped.text(), "terminal\r\n");
 }
 
 #[test]
 fn without_a_terminal_there_is_no_shell() {
-    let world = World::new();
-    let refused = world.vestal(["shell"]).exits(2);
+    let fixture = ProgramFixture::new();
+    let refused = fixture.vestal(["shell"]).exits(2);
     assert!(refused.stderr.contains("needs a terminal"), "{refused:?}");
-    assert_eq!(world.tasks(), [""; 0]);
+    assert_eq!(fixture.tasks(), [""; 0]);
 }
 
 #[test]
 fn removal_asks_on_a_terminal() {
-    let world = World::new();
-    world.run("true").exits(0);
-    let mut person = Person::start(&world, &["rm", "default"]);
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    let mut person = ShellTerminal::start(&fixture, &["rm", "default"]);
     person.sees("the running sandbox on local");
     person.sees("[y/N]");
     person.types("n\r");
     assert_eq!(person.leaves().0, 1);
-    assert_eq!(world.tasks(), ["default"]);
-    let mut person = Person::start(&world, &["rm", "default"]);
+    assert_eq!(fixture.tasks(), ["default"]);
+    let mut person = ShellTerminal::start(&fixture, &["rm", "default"]);
     person.sees("[y/N]");
     person.types("y\r");
     assert_eq!(person.leaves().0, 0);
-    assert_eq!(world.tasks(), [""; 0]);
+    assert_eq!(fixture.tasks(), [""; 0]);
 }
 
 #[test]
 fn a_terminal_shows_colour_unless_it_is_refused() {
-    let world = World::new();
-    world.run("true").exits(0);
-    let (_, coloured) = Person::start(&world, &["ps"]).leaves();
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    let (_, coloured) = ShellTerminal::start(&fixture, &["ps"]).leaves();
     assert!(coloured.contains("\x1b[32mrunning"), "{coloured:?}");
-    let (_, plain) = Person::start_with(&world, &["ps"], &[("NO_COLOR", "1")]).leaves();
+    let (_, plain) = ShellTerminal::start_with(&fixture, &["ps"], &[("NO_COLOR", "1")]).leaves();
     assert!(plain.contains("running") && !plain.contains('\x1b'), "{plain:?}");
 }

@@ -3,31 +3,31 @@
 use rustix::process::Signal;
 use vestal_testkit::files::Fifo;
 
-use crate::support::{World, is_alive};
+use crate::support::{ProgramFixture, is_alive};
 
 /// Prints the pids of its shell and of a child in a session of its own.
 const TREE: &str = "setsid sleep 1000 & echo $$ $!; wait";
 
 #[test]
 fn a_signal_takes_the_foreground_command_and_its_whole_tree_along() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let mut started = world.start(["run", TREE]);
+        let mut started = fixture.start(["run", TREE]);
         let pids = started.line();
         started.signal(signal);
         let (exit, _) = started.end();
         assert_eq!(exit, code);
         assert!(pids.split(' ').all(|pid| !is_alive(pid)), "{pids}");
     }
-    assert_eq!(world.run("echo still here").exits(0).text(), "still here\n");
+    assert_eq!(fixture.run("echo still here").exits(0).text(), "still here\n");
 }
 
 #[test]
 fn a_signal_during_a_json_run_still_tells_what_was_printed() {
-    let world = World::new();
-    world.run("true").exits(0);
-    let ready = Fifo::create(world.work().join("ready"));
-    let mut started = world.start(["run", "--json", "echo begun; echo > ready; sleep 1000"]);
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    let ready = Fifo::create(fixture.work().join("ready"));
+    let mut started = fixture.start(["run", "--json", "echo begun; echo > ready; sleep 1000"]);
     ready.read();
     started.signal(Signal::INT);
     let json: serde_json::Value = serde_json::from_str(&started.line()).unwrap();
@@ -39,24 +39,24 @@ fn a_signal_during_a_json_run_still_tells_what_was_printed() {
 
 #[test]
 fn a_killed_vestal_leaves_the_command_running() {
-    let world = World::new();
-    let mut started = world.start(["run", "echo $$; sleep 1000"]);
+    let fixture = ProgramFixture::new();
+    let mut started = fixture.start(["run", "echo $$; sleep 1000"]);
     let pid = started.line();
     started.signal(Signal::KILL);
     started.end();
     assert!(is_alive(&pid));
-    let jobs = world.vestal(["jobs", "--json"]).exits(0).json();
+    let jobs = fixture.vestal(["jobs", "--json"]).exits(0).json();
     assert_eq!(jobs[0]["pid"].to_string(), pid);
     assert_eq!(jobs[0]["state"], "running");
     let id = jobs[0]["id"].as_str().unwrap();
-    world.vestal(["kill", id]).exits(0);
+    fixture.vestal(["kill", id]).exits(0);
     assert!(!is_alive(&pid));
 }
 
 #[test]
 fn a_signal_while_nobody_reads_the_output_is_heard() {
-    let world = World::new();
-    let mut started = world.start(["run", "echo $$; yes"]);
+    let fixture = ProgramFixture::new();
+    let mut started = fixture.start(["run", "echo $$; yes"]);
     let pid = started.line();
     // The pipe is full, or will be in a moment; nobody reads on.
     started.signal(Signal::INT);
@@ -66,21 +66,21 @@ fn a_signal_while_nobody_reads_the_output_is_heard() {
 
 #[test]
 fn a_sandbox_that_belongs_to_its_process_is_gone_when_the_process_is() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     let args = [
         "--set",
         "terminal.persist_across_processes=false",
         "run",
         "setsid sleep 1000 & echo $! $PPID",
     ];
-    let outcome = world.vestal(args).exits(0);
+    let outcome = fixture.vestal(args).exits(0);
     let printed = outcome.text();
     assert!(printed.trim().split(' ').all(|pid| !is_alive(pid)), "{printed}");
-    assert_eq!(world.tasks(), [""; 0]);
+    assert_eq!(fixture.tasks(), [""; 0]);
 
     let args =
         ["--set", "terminal.persist_across_processes=false", "run", "echo $$ $PPID; sleep 1000"];
-    let mut started = world.start(args);
+    let mut started = fixture.start(args);
     let printed = started.line();
     started.signal(Signal::TERM);
     assert_eq!(started.end().0, 143);
@@ -89,10 +89,10 @@ fn a_sandbox_that_belongs_to_its_process_is_gone_when_the_process_is() {
 
 #[test]
 fn a_second_signal_ends_the_waiting_at_once() {
-    let world = World::new();
-    world.run("true").exits(0);
-    let guest = world.guest();
-    let mut started = world.start(["run", TREE]);
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    let guest = fixture.guest();
+    let mut started = fixture.start(["run", TREE]);
     let pids = started.line();
     // A guest that does not move cannot kill anything.
     guest.signal(Signal::STOP);
@@ -110,28 +110,28 @@ fn a_second_signal_ends_the_waiting_at_once() {
 
 #[test]
 fn a_lost_guest_is_told_with_what_became_of_the_command_and_nothing_runs_twice() {
-    let world = World::new();
-    world.run("true").exits(0);
-    let mut started = world.start(["run", "echo ran >> times; echo $$; sleep 1000"]);
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    let mut started = fixture.start(["run", "echo ran >> times; echo $$; sleep 1000"]);
     let pid = started.line();
-    world.guest().signal(Signal::KILL);
+    fixture.guest().signal(Signal::KILL);
     let (code, stderr) = started.end();
     assert_eq!(code, 125, "{stderr}");
     assert!(stderr.contains("its exit code is not known"), "{stderr}");
     assert!(stderr.contains("vestal logs j-"), "{stderr}");
     assert!(!is_alive(&pid));
-    assert_eq!(world.run("cat times").exits(0).text(), "ran\n");
+    assert_eq!(fixture.run("cat times").exits(0).text(), "ran\n");
 }
 
 #[test]
 fn a_job_that_can_no_longer_be_followed_is_named_with_what_ends_it() {
-    let world = World::new();
-    world.run("true").exits(0);
-    let guest = world.guest();
-    let mut started = world.start(["run", "echo up; sleep 1000"]);
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    let guest = fixture.guest();
+    let mut started = fixture.start(["run", "echo up; sleep 1000"]);
     assert_eq!(started.line(), "up");
     // Nobody can connect again to a sandbox whose record cannot be read.
-    let record = world.home().join("sandboxes/default/sandbox.json");
+    let record = fixture.home().join("sandboxes/default/sandbox.json");
     let whole = std::fs::read(&record).unwrap();
     std::fs::write(&record, "{").unwrap();
     guest.signal(Signal::KILL);
@@ -144,14 +144,14 @@ fn a_job_that_can_no_longer_be_followed_is_named_with_what_ends_it() {
 
 #[test]
 fn a_sandbox_that_does_not_answer_is_shown() {
-    let world = World::new();
-    world.run("true").exits(0);
-    let guest = world.guest();
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    let guest = fixture.guest();
     guest.signal(Signal::STOP);
-    assert_eq!(world.vestal(["ps", "--json"]).exits(0).json()[0]["state"], "unresponsive");
-    let ill = world.vestal(["doctor"]).exits(1).text();
+    assert_eq!(fixture.vestal(["ps", "--json"]).exits(0).json()[0]["state"], "unresponsive");
+    let ill = fixture.vestal(["doctor"]).exits(1).text();
     assert!(ill.contains("sandbox default: does not answer"), "{ill}");
     // That its next use mends it is a case of the conformance suite.
     guest.signal(Signal::CONT);
-    world.vestal(["doctor"]).exits(0);
+    fixture.vestal(["doctor"]).exits(0);
 }

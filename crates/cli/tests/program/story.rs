@@ -5,36 +5,36 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
-use crate::support::{PATIENCE, ProgramOutcome, RunningProgram, World, finish};
+use crate::support::{ProgramFixture, ProgramOutcome, RunningProgram, TEST_TIMEOUT, finish};
 
-/// A world whose agent runs what it is told to run.
+/// A fixture whose agent runs what it is told to run.
 struct Story {
-    world: World,
+    fixture: ProgramFixture,
     model: ScriptedModel,
 }
 
 #[test]
 fn local_keeps_the_workshop_lit() {
-    Story::in_world(World::new(), "local").is_told();
+    Story::in_world(ProgramFixture::new(), "local").is_reported();
 }
 
 #[test]
 fn native_keeps_the_workshop_lit() {
-    Story::in_world(World::native(), "native").is_told();
+    Story::in_world(ProgramFixture::native(), "native").is_reported();
 }
 
 #[test]
 fn docker_keeps_the_workshop_lit() {
-    Story::in_world(World::docker(), "docker").is_told();
+    Story::in_world(ProgramFixture::docker(), "docker").is_reported();
 }
 
 #[test]
 fn podman_keeps_the_workshop_lit() {
-    Story::in_world(World::podman(), "docker").is_told();
+    Story::in_world(ProgramFixture::podman(), "docker").is_reported();
 }
 
 impl Story {
-    fn in_world(world: World, backend: &str) -> Self {
+    fn in_world(fixture: ProgramFixture, backend: &str) -> Self {
         let script = Script::rules([
             ReplyRule::when_user_contains("delegate: ").reply_with(|request| {
                 let words = request.last_user_text().unwrap_or_default();
@@ -46,18 +46,18 @@ impl Story {
                 .reply_with(|request| ScriptedReply::text(request.tool_results().concat())),
         ]);
         let model = ScriptedModel::start(script.or_echo().strict());
-        let story = Self { world, model };
-        std::fs::create_dir_all(story.world.home()).unwrap();
+        let story = Self { fixture, model };
+        std::fs::create_dir_all(story.fixture.home()).unwrap();
         let config = format!(
             "model:\n  default: scripted\n  base_url: {}\nterminal:\n  backend: {backend}\n\
              approvals:\n  unattended: allow\n",
             story.model.base_url()
         );
-        std::fs::write(story.world.home().join("config.yaml"), config).unwrap();
+        std::fs::write(story.fixture.home().join("config.yaml"), config).unwrap();
         story
     }
 
-    fn is_told(&self) {
+    fn is_reported(&self) {
         // A turn.
         let first = self.runs(&[], "hostname > ~/h && cat ~/h; cd /; kept=yes");
         let (instance, hostname) = (self.instance(), first.trim().to_owned());
@@ -78,9 +78,9 @@ impl Story {
         // A child that was given a part of the work.
         let delegated = self.asks(&[], "delegate: cat ~/h; hostname");
         let delegated: Value = serde_json::from_str(&delegated).unwrap();
-        let told = delegated["results"][0]["summary"].as_str().unwrap();
-        let told: Value = serde_json::from_str(told).unwrap();
-        is_the_same(told["output"].as_str().unwrap());
+        let reported = delegated["results"][0]["summary"].as_str().unwrap();
+        let reported: Value = serde_json::from_str(reported).unwrap();
+        is_the_same(reported["output"].as_str().unwrap());
 
         // A process that is killed in the middle of its work.
         let killed = RunningProgram::start(self.command(&[], "$ touch ~/begun; sleep 1000"));
@@ -90,7 +90,7 @@ impl Story {
         is_the_same(&self.runs(&[], "cat ~/h; hostname"));
 
         // What was said before the kill is there, and can be gone on with.
-        let found = self.world.vestal(["conversations", "search", "begun", "--json"]).exits(0);
+        let found = self.fixture.vestal(["conversations", "search", "begun", "--json"]).exits(0);
         let conversation = found.json()[0]["conversation"].as_str().unwrap().to_owned();
         is_the_same(&self.runs(&["--resume", &conversation], "cat ~/h; hostname"));
     }
@@ -111,12 +111,12 @@ impl Story {
 
     fn command(&self, options: &[&str], words: &str) -> std::process::Command {
         let asked = ["chat", "--quiet", "-q", words];
-        self.world.command(asked.iter().chain(options))
+        self.fixture.command(asked.iter().chain(options))
     }
 
     /// Returns the instance that the agent's sandbox lives in, which must be the only one.
     fn instance(&self) -> String {
-        let listed = self.world.vestal(["ps", "--json"]).exits(0).json();
+        let listed = self.fixture.vestal(["ps", "--json"]).exits(0).json();
         let listed = listed.as_array().unwrap();
         assert_eq!(listed.len(), 1, "{listed:?}");
         assert_eq!(listed[0]["state"], "running");
@@ -126,7 +126,7 @@ impl Story {
     /// Waits until a command in the sandbox succeeds.
     fn wait_for(&self, condition: &str) {
         let text = format!("until {condition}; do sleep 0.05; done");
-        let limit = PATIENCE.as_secs().to_string();
-        self.world.vestal(["run", "--session", "none", "--timeout", &limit, &text]).exits(0);
+        let limit = TEST_TIMEOUT.as_secs().to_string();
+        self.fixture.vestal(["run", "--session", "none", "--timeout", &limit, &text]).exits(0);
     }
 }

@@ -8,19 +8,20 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
-pub(crate) use vestal_testkit::PATIENCE;
+pub(crate) use vestal_testkit::TEST_TIMEOUT;
+use vestal_testkit::TestHome;
 pub(crate) use vestal_testkit::engines::BASE_IMAGE as BASE;
 use vestal_testkit::engines::EngineApi;
 use vestal_testkit::processes::naming;
 pub(crate) use vestal_testkit::programs::{ProgramOutcome, RunningProgram, finish};
 
 /// A home, a directory to work in, and the program.
-pub(crate) struct World {
-    root: tempfile::TempDir,
+pub(crate) struct ProgramFixture {
+    root: TestHome,
     sandboxes: Sandboxes,
 }
 
-/// What the sandboxes of a world are.
+/// What the sandboxes of a fixture are.
 enum Sandboxes {
     /// Processes like any other.
     Local,
@@ -32,38 +33,37 @@ enum Sandboxes {
     Docker(EngineApi),
 }
 
-impl World {
-    /// Returns a world whose sandboxes are processes.
+impl ProgramFixture {
+    /// Returns a fixture whose sandboxes are processes.
     pub(crate) fn new() -> Self {
         Self::with(Sandboxes::Local)
     }
 
-    /// Returns a world whose sandboxes are native.
+    /// Returns a fixture whose sandboxes are native.
     pub(crate) fn native() -> Self {
         Self::with(Sandboxes::Native)
     }
 
-    /// Returns a world in which nobody has chosen anything.
+    /// Returns a fixture in which nobody has chosen anything.
     pub(crate) fn automatic() -> Self {
         Self::with(Sandboxes::Automatic)
     }
 
-    /// Returns a world whose sandboxes are containers of the engine given to
+    /// Returns a fixture whose sandboxes are containers of the engine given to
     /// the tests.
     pub(crate) fn docker() -> Self {
         Self::with(Sandboxes::Docker(EngineApi::docker()))
     }
 
-    /// Returns a world whose sandboxes are containers of the Podman engine
+    /// Returns a fixture whose sandboxes are containers of the Podman engine
     /// given to the tests.
     pub(crate) fn podman() -> Self {
         Self::with(Sandboxes::Docker(EngineApi::podman()))
     }
 
     fn with(sandboxes: Sandboxes) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir(root.path().join("work")).unwrap();
-        fs::create_dir(root.path().join("user")).unwrap();
+        let root = TestHome::create();
+        fs::create_dir(root.beside("work")).unwrap();
         Self { root, sandboxes }
     }
 
@@ -71,7 +71,7 @@ impl World {
     pub(crate) fn engine(&self) -> &EngineApi {
         match &self.sandboxes {
             Sandboxes::Docker(engine) => engine,
-            _ => panic!("no engine in this world"),
+            _ => panic!("no engine in this fixture"),
         }
     }
 
@@ -89,28 +89,26 @@ impl World {
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.root.path().join("home")
+        self.root.vestal()
     }
 
     /// Returns the home of the user.
     pub(crate) fn user(&self) -> PathBuf {
-        self.root.path().join("user")
+        self.root.user()
     }
 
     /// Returns the directory the program is started in.
     pub(crate) fn work(&self) -> PathBuf {
-        self.root.path().join("work").canonicalize().unwrap()
+        self.root.beside("work").canonicalize().unwrap()
     }
 
     /// Returns a call of the program, not started yet.
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vestal"));
+        let mut command = self.root.command(env!("CARGO_BIN_EXE_vestal"));
         command
             .args(args)
             .current_dir(self.work())
-            .env_clear()
             .envs(self.environment())
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
@@ -124,7 +122,7 @@ impl World {
             ("TERM", "xterm".into()),
         ];
         // Whatever engines this machine has are not looked for.
-        let nobody = format!("unix://{}", self.root.path().join("no-engine.sock").display());
+        let nobody = format!("unix://{}", self.root.beside("no-engine.sock").display());
         match &self.sandboxes {
             Sandboxes::Docker(engine) => environment.extend([
                 ("DOCKER_HOST", engine.address().into()),
@@ -213,7 +211,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for ProgramFixture {
     fn drop(&mut self) {
         for task in self.tasks() {
             self.vestal(["rm", "-y", "--files", &task]);

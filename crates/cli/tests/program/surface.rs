@@ -3,55 +3,55 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::support::{World, finish};
+use crate::support::{ProgramFixture, finish};
 
 #[test]
 fn without_a_command_the_help_is_shown() {
-    let world = World::new();
-    let help = world.vestal([""; 0]).exits(0);
+    let fixture = ProgramFixture::new();
+    let help = fixture.vestal([""; 0]).exits(0);
     assert_eq!(help.stderr, "");
-    assert_eq!(help.text(), world.vestal(["--help"]).exits(0).text());
+    assert_eq!(help.text(), fixture.vestal(["--help"]).exits(0).text());
     insta::assert_snapshot!(help.text());
 }
 
 #[test]
 fn the_help_of_run_explains_it() {
-    let world = World::new();
-    insta::assert_snapshot!(world.vestal(["run", "--help"]).exits(0).text());
+    let fixture = ProgramFixture::new();
+    insta::assert_snapshot!(fixture.vestal(["run", "--help"]).exits(0).text());
 }
 
 #[test]
-fn the_version_is_told() {
-    let world = World::new();
-    let version = world.vestal(["--version"]).exits(0).text();
+fn the_version_is_reported() {
+    let fixture = ProgramFixture::new();
+    let version = fixture.vestal(["--version"]).exits(0).text();
     assert_eq!(version, format!("vestal {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
 fn wrong_usage_ends_with_2_and_a_hint() {
-    let world = World::new();
-    let outcome = world.vestal(["runs", "true"]).exits(2);
+    let fixture = ProgramFixture::new();
+    let outcome = fixture.vestal(["runs", "true"]).exits(2);
     assert!(outcome.stderr.contains("'run'"), "{outcome:?}");
     assert!(!outcome.stderr.contains('\x1b'), "{outcome:?}");
-    world.vestal(["run"]).exits(2);
-    world.vestal(["run", "--timeout", "soon", "true"]).exits(2);
+    fixture.vestal(["run"]).exits(2);
+    fixture.vestal(["run", "--timeout", "soon", "true"]).exits(2);
 }
 
 #[test]
 fn completions_are_made_for_three_shells() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = world.vestal(["completions", shell]).exits(0).text();
+        let script = fixture.vestal(["completions", shell]).exits(0).text();
         assert!(script.contains("vestal") && script.contains("completions"), "{shell}");
     }
-    let script = world.vestal(["completions", "bash"]).exits(0).text();
-    let file = world.work().join("completions");
+    let script = fixture.vestal(["completions", "bash"]).exits(0).text();
+    let file = fixture.work().join("completions");
     fs::write(&file, script).unwrap();
     let checked = Command::new("bash").arg("-n").arg(&file).status().unwrap();
     assert!(checked.success());
-    world.vestal(["completions", "cmd"]).exits(2);
+    fixture.vestal(["completions", "cmd"]).exits(2);
     // What bash makes of it: names are those that there are now.
-    let made = world.vestal(["kanban", "create", "x", "--json"]).exits(0).json();
+    let made = fixture.vestal(["kanban", "create", "x", "--json"]).exits(0).json();
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_vestal")).parent().unwrap();
     let completed = |words: &[&str]| {
         let text = format!(
@@ -64,7 +64,7 @@ fn completions_are_made_for_three_shells() {
             words[words.len() - 2],
         );
         let mut bash = Command::new("bash");
-        bash.args(["-c", &text]).envs(world.environment());
+        bash.args(["-c", &text]).envs(fixture.environment());
         String::from_utf8(bash.output().unwrap().stdout).unwrap().trim().to_owned()
     };
     assert_eq!(completed(&["kanban", "show", "t_"]), made["id"].as_str().unwrap());
@@ -75,8 +75,8 @@ fn completions_are_made_for_three_shells() {
 
 #[test]
 fn the_doctor_says_what_works_and_ends_with_1_if_something_is_broken() {
-    let world = World::new();
-    let well = world.vestal(["doctor"]).exits(0).text();
+    let fixture = ProgramFixture::new();
+    let well = fixture.vestal(["doctor"]).exits(0).text();
     for part in [
         "backend local: works",
         "guest: built in",
@@ -87,22 +87,22 @@ fn the_doctor_says_what_works_and_ends_with_1_if_something_is_broken() {
     ] {
         assert!(well.contains(part), "{part}: {well}");
     }
-    let mut asked = world.command(["doctor"]);
+    let mut asked = fixture.command(["doctor"]);
     asked.envs([("VESTAL_MODEL", "m"), ("VESTAL_BASE_URL", "http://127.0.0.1:1/v1")]);
-    let told = finish(asked.spawn().unwrap()).exits(0).text();
-    assert!(told.contains("model: the agent uses custom:m"), "{told}");
-    let json = world.vestal(["doctor", "--json"]).exits(0).json();
+    let reported = finish(asked.spawn().unwrap()).exits(0).text();
+    assert!(reported.contains("model: the agent uses custom:m"), "{reported}");
+    let json = fixture.vestal(["doctor", "--json"]).exits(0).json();
     assert_eq!(json["ok"], true);
-    fs::write(world.home().join("config.yaml"), "terminal:\n  timeout: soon\n").unwrap();
-    let ill = world.vestal(["doctor"]).exits(1).text();
+    fs::write(fixture.home().join("config.yaml"), "terminal:\n  timeout: soon\n").unwrap();
+    let ill = fixture.vestal(["doctor"]).exits(1).text();
     assert!(ill.contains("broken  settings: terminal.timeout is \"soon\""), "{ill}");
 }
 
 #[test]
 fn who_asks_for_json_gets_the_error_in_json_too() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     for words in [&["inspect", "nope"][..], &["stats", "nope"], &["jobs", "-t", "nope"]] {
-        let outcome = world.vestal([words, &["--json"]].concat()).exits(125);
+        let outcome = fixture.vestal([words, &["--json"]].concat()).exits(125);
         let json = outcome.json();
         assert_eq!(json["error"], "there is no sandbox for task \"nope\"", "{outcome:?}");
         assert_eq!(json["advice"][0], "`vestal ps` lists the sandboxes");
@@ -111,10 +111,10 @@ fn who_asks_for_json_gets_the_error_in_json_too() {
 }
 
 #[test]
-fn a_backend_that_cannot_be_asked_is_told_of_and_ends_with_1() {
-    let world = World::new();
-    world.vestal(["ps"]).exits(0);
-    let dir = world.home().join("sandboxes/web");
+fn a_backend_that_cannot_be_asked_is_reported_and_ends_with_1() {
+    let fixture = ProgramFixture::new();
+    fixture.vestal(["ps"]).exits(0);
+    let dir = fixture.home().join("sandboxes/web");
     fs::create_dir_all(dir.join("instances/0123456789abcdef")).unwrap();
     let locator = serde_json::json!({
         "container": "c", "name": "c", "image": "i", "image_id": "i", "transport": { "by": "exec" },
@@ -127,9 +127,9 @@ fn a_backend_that_cannot_be_asked_is_told_of_and_ends_with_1() {
         },
     });
     fs::write(dir.join("sandbox.json"), record.to_string()).unwrap();
-    let nowhere = format!("unix://{}", world.work().join("nobody.sock").display());
+    let nowhere = format!("unix://{}", fixture.work().join("nobody.sock").display());
     let ask = |words: &[&str]| {
-        finish(world.command(words).env("DOCKER_HOST", &nowhere).spawn().unwrap()).exits(1)
+        finish(fixture.command(words).env("DOCKER_HOST", &nowhere).spawn().unwrap()).exits(1)
     };
     for words in [&["ps"][..], &["jobs"], &["stats"], &["jobs", "-t", "web"], &["prune", "-n"]] {
         let outcome = ask(words);
@@ -143,28 +143,28 @@ fn a_backend_that_cannot_be_asked_is_told_of_and_ends_with_1() {
 }
 
 #[test]
-fn a_home_that_cannot_be_used_is_told_with_what_to_do() {
-    let world = World::new();
-    let file = world.work().join("file");
+fn a_home_that_cannot_be_used_is_reported_with_what_to_do() {
+    let fixture = ProgramFixture::new();
+    let file = fixture.work().join("file");
     fs::write(&file, "").unwrap();
     for verb in [&["run", "true"][..], &["ps"], &["jobs"]] {
-        let mut command = world.command(verb);
+        let mut command = fixture.command(verb);
         let outcome =
             finish(command.env("VESTAL_HOME", file.join("home")).spawn().unwrap()).exits(125);
         assert!(outcome.stderr.contains("VESTAL_HOME"), "{outcome:?}");
     }
-    let mut command = world.command(["doctor"]);
+    let mut command = fixture.command(["doctor"]);
     let outcome = finish(command.env("VESTAL_HOME", file.join("home")).spawn().unwrap()).exits(1);
     assert!(outcome.text().contains("broken  home"), "{outcome:?}");
-    let mut command = world.command(["ps"]);
+    let mut command = fixture.command(["ps"]);
     let relative = finish(command.env("VESTAL_HOME", "relative").spawn().unwrap()).exits(125);
     assert!(relative.stderr.contains("not an absolute path"), "{relative:?}");
 }
 
 #[test]
 fn nothing_is_coloured_that_no_terminal_shows() {
-    let world = World::new();
-    world.run("true").exits(0);
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
     for verb in [
         &["ps"][..],
         &["inspect"],
@@ -173,7 +173,7 @@ fn nothing_is_coloured_that_no_terminal_shows() {
         &["--help"],
         &["logs", "j-nope"],
     ] {
-        let outcome = world.vestal(verb);
+        let outcome = fixture.vestal(verb);
         assert!(!outcome.text().contains('\x1b'), "{outcome:?}");
         assert!(!outcome.stderr.contains('\x1b'), "{outcome:?}");
     }
@@ -181,19 +181,19 @@ fn nothing_is_coloured_that_no_terminal_shows() {
 
 #[test]
 fn a_listing_nobody_reads_ends_quietly() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = world.command(["config", "docs"]);
+    let mut command = fixture.command(["config", "docs"]);
     let outcome = finish(command.stdout(Stdio::from(writer)).spawn().unwrap()).exits(141);
     assert_eq!(outcome.stderr, "");
 }
 
 #[test]
 fn what_a_sandbox_calls_things_cannot_command_the_terminal() {
-    let world = World::new();
-    let id = world.background("printf '\x1b]0;title\x07' > /dev/null");
-    world.vestal(["wait", &id]).exits(0);
-    let listed = world.vestal(["jobs", "--all"]).exits(0).text();
+    let fixture = ProgramFixture::new();
+    let id = fixture.background("printf '\x1b]0;title\x07' > /dev/null");
+    fixture.vestal(["wait", &id]).exits(0);
+    let listed = fixture.vestal(["jobs", "--all"]).exits(0).text();
     assert!(listed.contains("\\x1b]0;title\\x07"), "{listed}");
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Setting;
-use crate::misspelt;
+use crate::names;
 use crate::value::{SettingInput, SettingValue, ValueRefusal};
 
 /// Declares a type of setting that is one of a few words: an enum with a variant for each.
@@ -91,7 +91,7 @@ pub fn one_of(words: &[&str]) -> serde_json::Value {
     json!({"enum": words})
 }
 
-/// Reads one of a few words. `noun` is what the message calls them: "is no `noun`".
+/// Reads one of a few words. `noun` is what the message calls them: "is not a `noun`".
 pub fn choose<T: Copy>(
     input: SettingInput<'_>,
     all: &[(&'static str, T)],
@@ -101,8 +101,8 @@ pub fn choose<T: Copy>(
     if let Some((_, choice)) = all.iter().find(|(word, _)| *word == text) {
         return Ok(*choice);
     }
-    let meant = misspelt::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
-    Err(ValueRefusal::new(format!("is no {noun}")).suggesting(meant))
+    let meant = names::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
+    Err(ValueRefusal::new(format!("is not a {noun}")).suggesting(meant))
 }
 
 impl Setting for bool {

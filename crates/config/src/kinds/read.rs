@@ -4,7 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::misspelt::closest;
+use crate::names::closest;
 use crate::value::{SettingInput, ValueRefusal};
 use crate::yaml::YamlNode;
 

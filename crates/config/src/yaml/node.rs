@@ -14,7 +14,6 @@ pub struct YamlNode {
     pub(crate) shared: bool,
 }
 
-/// What a node is.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeKind {
     Scalar {
@@ -215,7 +214,7 @@ fn scalar(text: &str, style: Style) -> String {
 /// Writes text so that it reads back as exactly that text: plain when that is
 /// beyond doubt, else in double quotes.
 pub(crate) fn quote(text: &str) -> String {
-    if is_plain_safe(text) && !reads_as_something_else(text) {
+    if is_plain_safe(text) && !is_ambiguous(text) {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len() + 2);
@@ -245,7 +244,7 @@ fn is_plain_safe(text: &str) -> bool {
 }
 
 /// Reports whether plain text would be taken for null, a boolean or a number.
-fn reads_as_something_else(text: &str) -> bool {
+fn is_ambiguous(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let word =
         matches!(lower.as_str(), "~" | "null" | "true" | "false" | "yes" | "no" | "on" | "off");

@@ -34,7 +34,6 @@ pub(crate) struct YamlDocument {
     pub(crate) closed: bool,
 }
 
-/// A comment with its `#`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct YamlComment {
     pub(crate) start: usize,

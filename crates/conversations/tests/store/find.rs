@@ -41,7 +41,7 @@ async fn a_conversation_is_found_by_what_a_person_can_remember() {
 }
 
 #[tokio::test]
-async fn who_may_be_meant_is_told_when_it_is_not_clear() {
+async fn who_may_be_meant_is_reported_when_it_is_not_clear() {
     let place = place().await;
     let first = named(&place, "20261115-103001-k3f9ab", Some("Fix the build")).await;
     let second = named(&place, "20261115-103002-k3f9cd", None).await;
@@ -115,6 +115,16 @@ async fn a_generated_title_that_is_taken_gets_the_next_number() {
     let last = make("fix").await;
     let again = place.set_title(&last.id, &Title::Generated("fix (5)".to_owned())).await.unwrap();
     assert_eq!(again, "fix (5)");
+    // What merely looks like a number, or begins alike, is another title.
+    for other in ["fix (x)", "fix ()", "fix (12)3", "fix (9999999999)", "fix it (70)", "fi (80)"] {
+        place.set_title(&begin(&place).await, &Title::Given(other.to_owned())).await.unwrap();
+    }
+    let next = begin(&place).await;
+    let next = place.set_title(&next, &Title::Generated("fix".to_owned())).await.unwrap();
+    assert_eq!(next, "fix (6)");
+    let missing = "20200101-000000-nobody".parse().unwrap();
+    let refused = place.set_title(&missing, &Title::Generated("x".to_owned())).await;
+    assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
 }
 
 #[tokio::test]

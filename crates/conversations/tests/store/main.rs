@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod find;
+mod import;
 mod ledger;
 mod messages;
 mod property;
@@ -54,16 +55,16 @@ async fn titled(store: &ConversationStore, title: &str) -> ConversationRecord {
 }
 
 fn user(text: &str) -> NewMessage {
-    NewMessage::said(Message::user(text))
+    NewMessage::new(Message::user(text))
 }
 
 fn answer(text: &str) -> NewMessage {
     let message = AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() };
-    NewMessage::said(Message::Assistant(message))
+    NewMessage::new(Message::Assistant(message))
 }
 
 fn call(tool: &str) -> NewMessage {
-    NewMessage::said(Message::Assistant(AssistantMessage {
+    NewMessage::new(Message::Assistant(AssistantMessage {
         calls: vec![ToolCall {
             id: "call-1".to_owned(),
             name: tool.to_owned(),
@@ -75,7 +76,7 @@ fn call(tool: &str) -> NewMessage {
 }
 
 fn result(text: &str) -> NewMessage {
-    NewMessage::said(Message::Tool(ToolResult {
+    NewMessage::new(Message::Tool(ToolResult {
         call: "call-1".to_owned(),
         name: "terminal".to_owned(),
         content: text.to_owned(),

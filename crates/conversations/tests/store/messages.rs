@@ -18,6 +18,7 @@ async fn a_conversation_is_found_as_it_was_made() {
         parent: Some((ParentKind::Delegation, parent.clone())),
         cwd: Some("/some/where".into()),
         system_prompt: "be kind".to_owned(),
+        state: vec![("todo".to_owned(), serde_json::json!([1])), ("x".to_owned(), "y".into())],
         ..from_cli()
     };
     let made = place.create(new.clone()).await.unwrap();
@@ -27,6 +28,8 @@ async fn a_conversation_is_found_as_it_was_made() {
     assert_eq!((made.provider.as_str(), made.model.as_str()), ("acme", "large"));
     assert_eq!(made, place.get(&made.id).await.unwrap());
     assert_eq!(place.system_prompt(&made.id).await.unwrap(), "be kind");
+    assert_eq!(place.state(&made.id, "todo").await.unwrap(), Some(serde_json::json!([1])));
+    assert_eq!(place.state(&made.id, "x").await.unwrap(), Some("y".into()));
     assert!(matches!(place.create(new).await, Err(Error::Exists { .. })));
 }
 
@@ -36,7 +39,7 @@ async fn every_part_of_a_message_comes_back() {
     let id = begin(&place).await;
     let image =
         Image { media_type: "image/png".to_owned(), data: "aGk=".repeat(50_000), optional: false };
-    let said = Message::User(UserMessage {
+    let dialogue = Message::User(UserMessage {
         parts: vec![Part::Text { text: "look\0 \u{1f600}".to_owned() }, Part::Image(image)],
     });
     let thought = Message::Assistant(AssistantMessage {
@@ -59,13 +62,13 @@ async fn every_part_of_a_message_comes_back() {
     let usage = TokenUsage { input: 1, output: 2, cache_read: 3, cache_write: 4, reasoning: 5 };
     let cost = Cost::Known { micro_usd: 17, source: CostSource::Provider };
     let new = [
-        NewMessage::note(said.clone()),
+        NewMessage::note(dialogue.clone()),
         NewMessage {
             usage: Some(usage),
             cost: Some(cost),
             model: Some("small".to_owned()),
             provider: Some("other".to_owned()),
-            ..NewMessage::said(thought.clone())
+            ..NewMessage::new(thought.clone())
         },
     ];
     let seqs = place.append(&id, &new).await.unwrap();
@@ -75,7 +78,7 @@ async fn every_part_of_a_message_comes_back() {
         kind: MessageKind::Note,
         standing: MessageStanding::Active,
         at: stored[0].at,
-        message: said,
+        message: dialogue,
         usage: None,
         cost: None,
         provider: None,
@@ -184,7 +187,7 @@ async fn a_list_has_the_last_used_first_and_only_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn an_ended_conversation_is_in_use_again_once_something_is_said() {
+async fn an_ended_conversation_is_in_use_again_after_a_message() {
     let place = place().await;
     let id = begin(&place).await;
     place.end(&id, "one_shot").await.unwrap();
@@ -271,8 +274,8 @@ async fn an_abandoned_call_is_done_or_not_done_and_hinders_nobody() {
     let id = begin(&place).await;
     for number in 0..50_u64 {
         let batch: Vec<_> = (0..3).map(|at| user(&format!("{number} {at}"))).collect();
-        let patience = std::time::Duration::from_micros(number * 20);
-        let _abandoned = tokio::time::timeout(patience, place.append(&id, &batch)).await;
+        let timeout = std::time::Duration::from_micros(number * 20);
+        let _abandoned = tokio::time::timeout(timeout, place.append(&id, &batch)).await;
     }
     place.append(&id, &[user("last")]).await.unwrap();
     let stored = place.messages(&id).await.unwrap();

@@ -11,7 +11,7 @@ use crate::{answer, from_cli, user};
 /// A call. Numbers choose among what there is.
 #[derive(Debug, Clone)]
 enum Call {
-    Append { conversation: usize, kinds: Vec<Said> },
+    Append { conversation: usize, kinds: Vec<MessageSource> },
     Undo { conversation: usize, turns: u32 },
     Compact { conversation: usize, at: usize, length: usize },
     Branch { conversation: usize, at: Option<usize> },
@@ -19,16 +19,20 @@ enum Call {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum MessageSource {
     ByUser,
     ByModel,
     AsNote,
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let said = prop_oneof![Just(Said::ByUser), Just(Said::ByModel), Just(Said::AsNote)];
+    let dialogue = prop_oneof![
+        Just(MessageSource::ByUser),
+        Just(MessageSource::ByModel),
+        Just(MessageSource::AsNote)
+    ];
     let call = prop_oneof![
-        6 => (any::<usize>(), prop::collection::vec(said, 1..5))
+        6 => (any::<usize>(), prop::collection::vec(dialogue, 1..5))
             .prop_map(|(conversation, kinds)| Call::Append { conversation, kinds }),
         2 => (any::<usize>(), 0..4_u32)
             .prop_map(|(conversation, turns)| Call::Undo { conversation, turns }),
@@ -127,14 +131,14 @@ async fn apply(store: &ConversationStore, talks: &mut Vec<Talk>, call: &Call, se
         Call::Append { conversation, kinds } => {
             let talk = &mut talks[conversation % count];
             let mut new = Vec::new();
-            for (number, said) in kinds.iter().enumerate() {
+            for (number, dialogue) in kinds.iter().enumerate() {
                 let text = format!("said {serial} {number}");
-                new.push(match said {
-                    Said::ByUser => user(&text),
-                    Said::ByModel => answer(&text),
-                    Said::AsNote => NewMessage::note(Message::user(text.as_str())),
+                new.push(match dialogue {
+                    MessageSource::ByUser => user(&text),
+                    MessageSource::ByModel => answer(&text),
+                    MessageSource::AsNote => NewMessage::note(Message::user(text.as_str())),
                 });
-                let entry = talk.entry(&text, *said == Said::ByUser, false);
+                let entry = talk.entry(&text, *dialogue == MessageSource::ByUser, false);
                 talk.seen.push(entry);
             }
             store.append(&talk.id, &new).await.unwrap();

@@ -23,7 +23,7 @@ fn marked(hit: &Hit) -> String {
 }
 
 #[tokio::test]
-async fn words_are_found_in_what_all_of_them_said() {
+async fn words_are_found_in_messages_of_all_roles() {
     let place = place().await;
     let id = begin(&place).await;
     place

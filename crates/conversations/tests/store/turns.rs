@@ -55,7 +55,7 @@ async fn a_database_of_something_else_is_refused_and_not_touched() {
 }
 
 #[tokio::test]
-async fn undone_turns_stay_undone_for_whoever_opens_the_file_next() {
+async fn undone_turns_stay_undone_when_the_file_is_opened_again() {
     let place = place().await;
     let id = begin(&place).await;
     let turns = [user("a"), answer("b"), user("c"), call("terminal"), result("d"), answer("e")];
@@ -111,8 +111,8 @@ async fn what_the_program_puts_in_begins_no_turn() {
 async fn a_summary_stands_where_what_it_stands_for_stood() {
     let place = place().await;
     let id = begin(&place).await;
-    let said = [user("a"), answer("b"), user("c"), answer("d")];
-    place.append(&id, &said).await.unwrap();
+    let dialogue = [user("a"), answer("b"), user("c"), answer("d")];
+    place.append(&id, &dialogue).await.unwrap();
     let summary = [user("they said a and b"), answer("noted")];
     assert_eq!(numbers(&place.compact(&id, Seq(2), &summary).await.unwrap()), [5, 6]);
     place.append(&id, &[user("e")]).await.unwrap();
@@ -219,8 +219,8 @@ async fn a_branch_is_made_with_all_it_should_remember_or_not_at_all() {
 async fn a_branch_can_go_back_to_before_a_summary() {
     let place = place().await;
     let id = begin(&place).await;
-    let said: Vec<_> = ["a", "b", "c", "d", "e"].map(user).into();
-    place.append(&id, &said).await.unwrap();
+    let dialogue: Vec<_> = ["a", "b", "c", "d", "e"].map(user).into();
+    place.append(&id, &dialogue).await.unwrap();
     place.compact(&id, Seq(2), &[user("ab")]).await.unwrap();
     place.compact(&id, Seq(4), &[user("abcd")]).await.unwrap();
     let view = async |at| {
@@ -239,8 +239,8 @@ async fn a_branch_can_go_back_to_before_a_summary() {
 async fn a_stretch_of_the_history_is_read_by_its_numbers_whatever_became_of_it() {
     let place = place().await;
     let id = begin(&place).await;
-    let said = [user("a"), answer("b"), user("c"), answer("d"), user("e")];
-    let seqs = place.append(&id, &said).await.unwrap();
+    let dialogue = [user("a"), answer("b"), user("c"), answer("d"), user("e")];
+    let seqs = place.append(&id, &dialogue).await.unwrap();
     place.compact(&id, seqs[3], &[user("sum")]).await.unwrap();
     let stretch = place.history_between(&id, seqs[1], seqs[4]).await.unwrap();
     let words = [(2, "b"), (3, "c"), (4, "d"), (5, "e")];

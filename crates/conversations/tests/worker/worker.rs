@@ -44,7 +44,7 @@ async fn write(
     count: u32,
 ) -> Result<(), Box<dyn Error>> {
     for number in 0..count {
-        let message = || NewMessage::said(Message::user(format!("{name} {number}")));
+        let message = || NewMessage::new(Message::user(format!("{name} {number}")));
         for (which, id) in [("own", own), ("shared", shared)] {
             for seq in store.append(id, &[message(), message()]).await? {
                 say(&format!("{which} {seq} {name} {number}"))?;

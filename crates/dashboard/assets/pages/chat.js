@@ -2,6 +2,7 @@
 import { Badge, go, home, html, identity, link, plain, useEffect, useRef, useState } from "../lib.js";
 import { ChatLine } from "../chat-line.js";
 import { Markdown } from "../markdown.js";
+import { added, Drawn, KINDS, Pictures } from "../pictures.js";
 import { Conversation } from "./conversations.js";
 
 const ROLES = { user: "you", assistant: "model", note: "note", summary: "summary" };
@@ -11,6 +12,41 @@ const CHOICES = { once: "Allow once", session: "Allow in this conversation", alw
 function short(text) {
   const line = plain(text).trim().split("\n")[0];
   return line.length > 100 ? `${line.slice(0, 100)}…` : line;
+}
+
+/** What a tool is asked, in a line: of arguments as they are stored, the first text. */
+function asked(context) {
+  try {
+    const given = JSON.parse(context);
+    const first = given && typeof given === "object" && Object.values(given).find((value) => typeof value === "string" && value.trim());
+    return first || context;
+  } catch {
+    return context;
+  }
+}
+
+/**
+ * Puts the result of each tool beside its call: where a conversation is read again, they are messages of their own that
+ * follow in the order of the calls.
+ */
+function together(messages) {
+  const all = [];
+  /** @type {any[]} */
+  let waiting = [];
+  for (const message of messages) {
+    const isStored = message.seq !== null && message.seq !== undefined;
+    if (message.role === "tool" && isStored && waiting.length > 0) {
+      Object.assign(waiting.shift(), { text: message.text, is_error: message.is_error });
+    } else if (message.calls?.length && isStored) {
+      const calls = message.calls.map((call) => ({ ...call }));
+      waiting = [...calls];
+      all.push({ ...message, calls });
+    } else {
+      waiting = [];
+      all.push(message);
+    }
+  }
+  return all;
 }
 
 function Diff({ diff }) {
@@ -23,7 +59,7 @@ function Tool({ message }) {
   const isDone = message.done !== false;
   const word = message.is_error ? "failed" : isDone ? "" : "works";
   return html`<details class="tool">
-    <summary><code>${message.name ?? "tool"}</code> ${short(message.context ?? "")} ${word && html`<${Badge} word=${word} tone=${message.is_error ? "bad" : "warn"} />`}
+    <summary><code>${message.name ?? "tool"}</code> ${short(asked(message.context ?? ""))} ${word && html`<${Badge} word=${word} tone=${message.is_error ? "bad" : "warn"} />`}
       ${message.took >= 1 ? html`<span class="quiet">${message.took.toFixed(1)} s</span>` : ""}</summary>
     ${message.context && html`<pre class="code" tabindex="0">${plain(message.context)}</pre>`}
     ${(message.diffs ?? []).map((diff, index) => html`<${Diff} diff=${diff} key=${index} />`)}
@@ -31,21 +67,21 @@ function Tool({ message }) {
   </details>`;
 }
 
-function Message({ message }) {
+function Message({ owner, id, message }) {
   if (message.role === "tool") return html`<li><${Tool} message=${message} /></li>`;
   const body = message.role === "assistant" || message.role === "summary" ? html`<${Markdown} text=${message.text} />` : html`<div class="prose">${plain(message.text)}</div>`;
   return html`<li class=${`message ${message.role} ${message.is_error ? "bad" : ""}`}>
     <span class="quiet">${ROLES[message.role] ?? message.role}</span>
     ${message.role === "summary" ? html`<details><summary>What was said before, in short</summary>${body}</details>` : message.text && body}
-    ${message.images ? html`<p class="quiet">${message.images} pictures</p>` : ""}
-    ${(message.calls ?? []).map((call) => html`<${Tool} message=${{ name: call.name, context: call.context }} key=${call.tool_id} />`)}
+    <${Pictures} owner=${owner} id=${id} message=${message} />
+    ${(message.calls ?? []).map((call) => html`<${Tool} message=${call} key=${call.tool_id} />`)}
   </li>`;
 }
 
 function Approval({ question, answer }) {
   return html`<section class="card warn" role="group" aria-label="Approval">
     <p><strong>May it do this?</strong> ${plain(question.description)}</p>
-    <pre class="code" tabindex="0">${plain(question.command)}</pre>
+    <pre class="code whole" tabindex="0">${plain(question.command)}</pre>
     <div class="buttons">${question.choices.map((choice) => html`<button type="button" key=${choice} onClick=${() => answer("approval.respond", { request_id: question.request_id, choice })}>${CHOICES[choice] ?? choice}</button>`)}</div>
     <p class="quiet">Without an answer within ${question.timeout_s} s it is denied. “Always” is remembered as <code>${plain(question.pattern)}</code>.</p>
   </section>`;
@@ -97,24 +133,59 @@ function Profile({ owner, disabled }) {
 }
 
 function Input({ chat, state, isOpen, act, draft, setDraft }) {
-  const submit = (how) => (event) => {
+  const [pictures, setPictures] = useState([]);
+  const [isOver, setOver] = useState(false);
+  // Pictures go with a prompt, which waits for the turn that runs.
+  const how = state.running && pictures.length === 0 ? "steer" : "prompt";
+  const submit = (event) => {
     event?.preventDefault();
     const text = draft.trim();
-    if (!text || !isOpen) return;
+    if (!(text || pictures.length) || !isOpen) return;
     setDraft("");
-    act(() => chat.say(text, how), () => setDraft(text));
+    setPictures([]);
+    const undo = () => {
+      setDraft(text);
+      setPictures(pictures);
+    };
+    act(() => chat.say(text, how, pictures), undo);
   };
   const key = (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(state.running ? "steer" : "prompt")(event);
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+  };
+  const add = (files) => act(async () => setPictures(await added(files, pictures)));
+  const choose = (event) => {
+    const files = [...event.target.files];
+    event.target.value = "";
+    add(files);
+  };
+  const paste = (event) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length === 0) return;
+    event.preventDefault();
+    add(files);
+  };
+  const over = (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    setOver(true);
+  };
+  const drop = (event) => {
+    event.preventDefault();
+    setOver(false);
+    add([...event.dataTransfer.files]);
   };
   const words = state.running ? "Say something to the turn that runs" : "Say something";
-  return html`<form class="say" onSubmit=${submit(state.running ? "steer" : "prompt")}>
-    <textarea rows="3" aria-label=${words} placeholder=${words} value=${draft} onInput=${(event) => setDraft(event.target.value)} onKeyDown=${key}></textarea>
+  const isEmpty = !draft.trim() && pictures.length === 0;
+  return html`<form class=${`say ${isOver ? "over" : ""}`} onSubmit=${submit} onDragOver=${over} onDragLeave=${() => setOver(false)} onDrop=${drop}>
+    ${pictures.length > 0 && html`<p class="pictures">${pictures.map((one, at) => html`<span class="chosen" key=${`${at}${one.name}`}><${Drawn} bitmap=${one.bitmap} name=${one.name} />
+      <button type="button" class="small" aria-label=${`Leave ${one.name} out`} onClick=${() => setPictures(pictures.filter((other) => other !== one))}>✕</button></span>`)}</p>`}
+    <textarea rows="3" aria-label=${words} placeholder=${words} value=${draft} onInput=${(event) => setDraft(event.target.value)} onKeyDown=${key} onPaste=${paste}></textarea>
     <div class="buttons">
       ${state.running
-        ? html`<button disabled=${!isOpen || !draft.trim()}>Steer</button>
+        ? html`<button disabled=${!isOpen || isEmpty}>${how === "steer" ? "Steer" : "Send next"}</button>
             <button type="button" class="bad" disabled=${!isOpen} onClick=${() => act(() => chat.ask("session.interrupt"))}>Interrupt</button>`
-        : html`<button disabled=${!isOpen || !draft.trim()}>Send</button>`}
+        : html`<button disabled=${!isOpen || isEmpty}>Send</button>`}
+      <label class="button">Picture<input class="hidden" type="file" accept=${KINDS.join(",")} multiple onChange=${choose} /></label>
       <span class="quiet">Enter sends, Shift-Enter begins a line</span>
     </div>
   </form>`;
@@ -194,7 +265,7 @@ function Live({ owner, id }) {
     </div>
     ${line.phase === "lost" && html`<p class="stale" role="status">The line was lost; it is being opened again. What runs goes on.</p>`}
     <ol class="plain messages">
-      ${state.messages.map((message, index) => html`<${Message} message=${message} key=${index} />`)}
+      ${together(state.messages).map((message, index) => html`<${Message} owner=${owner} id=${chat.conversation || id} message=${message} key=${index} />`)}
       ${(state.text || state.thinking) && html`<li class="message assistant" aria-live="polite" aria-busy="true"><span class="quiet">model</span>
         ${state.thinking && html`<details><summary>Thinks</summary><div class="prose">${plain(state.thinking)}</div></details>`}
         ${state.text && html`<${Markdown} text=${state.text} />`}</li>`}

@@ -269,7 +269,7 @@ function File({ owner, task, path, again, reload }) {
       <a class="button" href=${download} download=${name}>Download</a></header>
     <p class="quiet">${bytes(view.size)} · ${mode(view.mode)} · changed <${When} at=${view.modified_at} />${view.target && ` · a link to ${view.target}`}</p>
     ${view.shape === "picture" && html`<p><img class="shown-picture" src=${`${base}/picture?${new URLSearchParams({ path })}`} alt=${name} /></p>`}
-    ${view.shape === "binary" && html`<${Empty}>${view.kind === "file" ? "This file is no text. Download it to look at it." : "This is no regular file; it has nothing to show."}</${Empty}>`}
+    ${view.shape === "binary" && html`<${Empty}>${view.kind === "file" ? "This file is not text. Download it to look at it." : "This is not a regular file; it has nothing to show."}</${Empty}>`}
     ${view.shape === "text" && !canEdit && html`<pre class="log" tabindex="0" aria-label=${name}>${view.text}</pre>`}
     ${view.shape === "text" && !view.is_whole && html`<p class="why">Only the beginning is shown. Download the file to see all of it.</p>`}
     ${canEdit && html`<form class="stacked" onSubmit=${(event) => {

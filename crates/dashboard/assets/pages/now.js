@@ -4,7 +4,7 @@ import { NoticeSwitch } from "../notices.js";
 import { Meter } from "../plot.js";
 import { SandboxRow } from "./sandboxes.js";
 import { statusTone } from "./board.js";
-import { cost, count } from "./task.js";
+import { cost, count, isPriced } from "./task.js";
 import { zone } from "./usage.js";
 
 /** A task that waits for somebody, with what they can say to it. */
@@ -35,7 +35,7 @@ function Needed({ task, reload }) {
       <textarea id=${field} rows="2" value=${text} onInput=${(event) => setText(event.target.value)}
         placeholder=${isReview ? "what is to be changed" : "an answer, which the next attempt reads"}></textarea>
       <div class="buttons">
-        ${isReview && task.workspace_kind === "worktree" && html`<a class="button" href=${link(`${page}/review`)}>Look at the changes</a>`}
+        ${isReview && html`<a class="button" href=${link(`${page}/review`)}>${task.workspace_kind === "worktree" ? "Look at the changes" : "Review"}</a>`}
         ${isReview && html`<${Action} label="Approve" tone="good" run=${send("approve")} />
               <${Action} label="Request changes" disabled=${!text.trim()} run=${send("request-changes")} />`}
         ${!isReview && html`${waits && html`<${Action} label=${isFailure ? "Try again" : "Let it go on"} tone="good" run=${send("unblock")} />`}
@@ -50,16 +50,17 @@ function Asked({ one, reload }) {
   const [text, setText] = useState("");
   const at = `/api/questions/${encodeURIComponent(one.profile)}/${encodeURIComponent(one.session)}/${encodeURIComponent(one.id)}`;
   const send = (body) => async () => {
-    await api(at, { body });
+    await api(at, { body: { ...body, asked_by: one.asked_by } });
     reload();
     return "";
   };
+  const name = { chat: "A new conversation", gateway_run: "A run of the API", gateway_session: "A conversation over the API" }[one.asked_by] ?? "A conversation";
   const page = one.conversation ? link(`/conversations/${encodeURIComponent(one.profile)}/${encodeURIComponent(one.conversation)}`) : "";
   return html`<li class="needed">
     <div class="line"><${Badge} word=${one.kind === "approval" ? "approval" : "question"} tone="warn" />
-      ${page ? html`<a href=${page}>${plain(one.title ?? one.conversation)}</a>` : html`<strong>A new conversation</strong>`} <span class="quiet">${one.profile}</span></div>
+      ${page ? html`<a href=${page}>${plain(one.title ?? name)}</a>` : html`<strong>${name}</strong>`} <span class="quiet">${one.profile}${one.asked_by !== "chat" && html` · through its gateway`}</span></div>
     ${one.kind === "approval"
-      ? html`<p>May it do this? ${plain(one.reason)}</p><pre class="code" tabindex="0">${plain(one.action)}</pre>
+      ? html`<p>May it do this? ${plain(one.reason)}</p><pre class="code whole" tabindex="0">${plain(one.action)}</pre>
           <div class="buttons"><${Action} label="Allow once" tone="good" run=${send({ choice: "once" })} /><${Action} label="Allow in this conversation" run=${send({ choice: "session" })} />
             <${Action} label="Deny" tone="bad" run=${send({ choice: "deny" })} /></div>`
       : html`<p class="why">${plain(one.question)}</p>
@@ -71,19 +72,20 @@ function Asked({ one, reload }) {
 export function Now() {
   const live = useLive(link("/api/now"), ["board", "sandboxes"]);
   // Apart, since words of conversations are news all the time.
-  const asked = useLive(link("/api/questions"), ["conversations"]);
+  const asked = useLive(link("/api/questions"), ["conversations", "gateways"]);
   const ledger = useLive(link("/api/usage", { by: "profile", days: 1, zone: zone() }), ["conversations"]);
   const gateways = useLive("/api/gateways", ["gateways"]);
   const unread = (ledger.data?.unread ?? []).map((one) => ({ subject: `what profile ${one.profile} spent`, detail: one.error, advice: "" }));
-  const failing = (gateways.data?.gateways ?? []).filter((one) => one.reason && (!profile() || one.profile === profile()));
-  const questions = asked.data ?? [];
+  const failing = (gateways.data?.gateways ?? []).filter((one) => one.reason && one.state !== "running" && (!profile() || one.profile === profile()));
+  const questions = asked.data?.questions ?? [];
+  const unasked = asked.error ? [{ subject: "questions of conversations", detail: asked.error.message, advice: asked.error.advice }] : (asked.data?.troubles ?? []);
   return html`<h1>Now${profile() && html` <small>${profile()}</small>`}</h1>
     <${Loaded} live=${live}>${(now) => {
       const spent = ledger.data?.total;
       const { disk } = now;
       const total = now.needs_you_total + questions.length;
       return html`
-      <${Troubles} troubles=${[...now.troubles, ...unread]} />
+      <${Troubles} troubles=${[...now.troubles, ...unread, ...unasked]} />
       ${gateways.error && html`<${Troubles} troubles=${[{ subject: "gateways", detail: gateways.error.message, advice: gateways.error.advice }]} />`}
       ${disk?.low && html`<${Card} title="The disk is nearly full" tone="bad"><p>${bytes(disk.free_bytes)} are left of ${bytes(disk.total_bytes)} in <code>${plain(disk.path)}</code>. What is no longer needed: <${Command} line="vestal prune --dry-run" /></p></${Card}>`}
       ${failing.map((one) => html`<${Card} title=${`Gateway of ${one.profile}: ${one.state}`} tone="bad" key=${one.profile} actions=${html`<a href=${link("/logs", { profile: one.profile })}>log</a>`}>
@@ -102,7 +104,8 @@ export function Now() {
             : !spent
             ? html`<p class="quiet">…</p>`
             : spent.calls > 0
-            ? html`<p class="big">${cost(spent)}</p><p class="quiet">${count(spent.calls)} calls · ${count(spent.input_tokens + spent.cache_read_tokens)} tokens sent · ${count(spent.output_tokens)} written</p>`
+            ? html`<p class="big">${isPriced(spent) ? cost(spent) : `${count(spent.calls)} calls`}</p>${!isPriced(spent) && html`<p class="quiet">What they cost is not known: <code>model.prices</code> has no price of the model.</p>`}
+              <p class="quiet">${isPriced(spent) && html`${count(spent.calls)} calls · `} ${count(spent.input_tokens + spent.cache_read_tokens)} tokens sent · ${count(spent.output_tokens)} written</p>`
             : html`<${Empty}>Nothing since midnight.</${Empty}>`}
         </${Card}>
         ${disk && html`<${Card} title="Disk"><p class="big">${bytes(disk.free_bytes)} free</p>

@@ -29,7 +29,7 @@ export function Gateways() {
       ${view.gateways.filter(isShown).map((gateway) => html`<${Card} title=${gateway.profile} key=${gateway.profile}
         actions=${html`<a href=${link("/logs", { profile: gateway.profile })}>log</a>`}>
         <p class="line"><${Badge} word=${gateway.state} tone=${GATEWAY_TONES[gateway.state]} />
-          <span class="quiet">${gateway.pid ? `process ${gateway.pid} · ` : ""}${gateway.up_seconds !== null ? `up ${span(gateway.up_seconds)} · ` : ""}${gateway.restarts} restarts</span></p>
+          <span class="quiet">${gateway.pid ? `process ${gateway.pid} · ` : ""}${gateway.up_seconds !== null ? `up ${span(gateway.up_seconds)}${gateway.restarts ? " · " : ""}` : ""}${gateway.restarts === 0 ? "" : gateway.restarts === 1 ? "1 restart" : `${gateway.restarts} restarts`}</span></p>
         ${gateway.reason && html`<p class="why">${gateway.reason}</p>`}
         <${GatewayButtons} gateway=${gateway} reload=${live.reload} />
         ${gateway.last_exit && html`<p class="quiet">last exit: ${gateway.last_exit.how}, <${When} at=${gateway.last_exit.at} /></p>`}
@@ -45,9 +45,9 @@ const LEVEL_TONES = { warn: "warn", error: "bad" };
 
 export function Logs() {
   const query = address.value.searchParams;
-  const [level, source, text] = ["level", "source", "text"].map((key) => query.get(key) ?? "");
-  const live = useLive(link("/api/logs", { level, source, text, entries: 400 }), ["logs"]);
-  const set = (key) => (event) => go(link("/logs", { level, source, text, [key]: event.target.value }), true);
+  const [level, source, session, text] = ["level", "source", "session", "text"].map((key) => query.get(key) ?? "");
+  const live = useLive(link("/api/logs", { level, source, session, text, entries: 400 }), ["logs"]);
+  const set = (key) => (event) => go(link("/logs", { level, source, session, text, [key]: event.target.value }), true);
   const box = useRef(null);
   const [follows, setFollows] = useState(true);
   useEffect(() => {
@@ -58,6 +58,7 @@ export function Logs() {
   return html`<h1>Logs${profile() && html` <small>${profile()}</small>`}</h1>
     <div class="filters">
       ${choice("Level", "level", level, LEVELS)} ${choice("Log", "source", source, SOURCES)}
+      <label>Conversation <input type="search" value=${session} placeholder="an id, or its beginning" onInput=${set("session")} /></label>
       <label>Text <input type="search" value=${text} onInput=${set("text")} /></label>
       <label class="check"><input type="checkbox" checked=${follows} onChange=${(event) => setFollows(event.target.checked)} /> follow</label>
     </div>

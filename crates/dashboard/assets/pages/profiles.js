@@ -1,5 +1,5 @@
 // Profiles: isolated homes; made, cloned, renamed, deleted with what goes, taken elsewhere.
-import { api, Badge, Card, Empty, home, html, link, Loaded, Troubles, useEffect, useLive, useRef, useState } from "../lib.js";
+import { api, Badge, bytes, Card, Empty, home, html, link, Loaded, Troubles, useEffect, useLive, useRef, useState } from "../lib.js";
 import { explained, FormDialog, isOperator, Labelled, Outcome, useSend } from "../forms.js";
 
 /** The switcher above all pages names profiles, too. */
@@ -80,20 +80,18 @@ function DeleteForm({ name, live, done }) {
   </form>`;
 }
 
+/** The largest archive. */
+const MAX_ARCHIVE = 160 * 1024 * 1024;
+
 function ImportForm({ live, done }) {
   const [name, setName] = useState("");
   const file = useRef(null);
   const send = useSend(async () => {
     const chosen = file.current.files[0];
     if (!chosen) throw new Error("choose an archive first");
-    const response = await fetch(`/api/profiles/import?name=${encodeURIComponent(name.trim())}`, {
-      method: "POST",
-      headers: { "content-type": "application/gzip" },
-      body: chosen,
-      credentials: "same-origin",
-    });
-    const answer = await response.json().catch(() => null);
-    if (!response.ok) throw new Error([answer?.detail ?? `the server answered ${response.status}`, answer?.advice].filter(Boolean).join("\n"));
+    // The server says so too, but a browser does not show what is said before it has sent everything.
+    if (chosen.size > MAX_ARCHIVE) throw new Error(`${chosen.name} has ${bytes(chosen.size)}; an archive may have at most ${bytes(MAX_ARCHIVE)}`);
+    const answer = await api(`/api/profiles/import?name=${encodeURIComponent(name.trim())}`, { file: chosen });
     await changed(live);
     const telling = answer.telling_settings.length ? ` Look at these first, they decide about safety: ${answer.telling_settings.join(", ")}.` : "";
     return `Made ${answer.name} with ${answer.files} files. It has no keys yet.${telling}`;
@@ -103,7 +101,7 @@ function ImportForm({ live, done }) {
     send.send();
   };
   return html`<form onSubmit=${submit}>
-    <${Labelled} label="Archive" note="Made by Export, or by vestal profile export; at most 1 MiB here."><input ref=${file} type="file" accept=".gz,.tgz,application/gzip" required /></${Labelled}>
+    <${Labelled} label="Archive" note="Made by Export, or by vestal profile export; at most 160 MiB."><input ref=${file} type="file" accept=".gz,.tgz,application/gzip" required /></${Labelled}>
     <${Labelled} label="Name" note="That in the archive, unless given."><input spellcheck=${false} autocomplete="off" value=${name} onInput=${(event) => setName(event.target.value)} /></${Labelled}>
     <div class="buttons"><button type="submit" class="good" disabled=${send.isBusy}>Import</button><button type="button" onClick=${done}>Close</button></div>
     <${Outcome} of=${send} />

@@ -275,7 +275,7 @@ function Merge({ path, task, attempt, done }) {
 }
 
 /** What becomes of the work: the words about the whole, and the buttons. */
-function Verdict({ path, task, attempt, reload }) {
+function Verdict({ path, task, attempt, reload, mayMerge = true }) {
   const [merges, setMerges] = useState(false);
   const [said, setSaid] = useState("");
   const [words, remarks] = [summary.value, comments.value];
@@ -285,15 +285,18 @@ function Verdict({ path, task, attempt, reload }) {
   const send = (verb, done) => async () => {
     await api(`${path}/${verb}`, { body: { summary: words, comments: remarks } });
     clear();
+    // Not beside the button, which goes with the state that the task was in.
+    setSaid(done);
     reload();
-    return done;
+    return "";
   };
   const approve = async () => {
     await api(`${path}/approve`, { body: { text: words } });
     seen.value = {};
     clear();
+    setSaid("approved; the task is done");
     reload();
-    return "approved; the task is done";
+    return "";
   };
   const discard = async () => {
     clear();
@@ -305,9 +308,9 @@ function Verdict({ path, task, attempt, reload }) {
     <textarea id="summary" rows="2" value=${words} placeholder=${isReview ? "about the work as a whole" : "a comment, which the next attempt reads"} onInput=${(event) => ((summary.value = event.target.value), keepDraft())}></textarea>
     <div class="buttons">
       ${isReview && html`<${Action} label=${`Request changes${count}`} tone="warn" disabled=${isEmpty} run=${send("review", "sent back; the next attempt is told")} />
-        <${Action} label="Approve" tone="good" disabled=${remarks.length > 0} run=${approve} ask=${remarks.length ? "" : "The task is done. Its changes stay on its branch."} />`}
+        <${Action} label="Approve" tone="good" disabled=${remarks.length > 0} run=${approve} ask=${remarks.length ? "" : mayMerge ? "The task is done. Its changes stay on its branch." : "The task is done."} />`}
       ${!isReview && html`<${Action} label=${`Comment${count}`} disabled=${isEmpty} run=${send("review/comment", "kept as a comment on the task")} />`}
-      <button type="button" onClick=${() => (setSaid(""), setMerges(true))}>Merge…</button>
+      ${mayMerge && html`<button type="button" onClick=${() => (setSaid(""), setMerges(true))}>Merge…</button>`}
       ${!isEmpty && html`<${Action} label="Discard the draft" run=${discard} ask="All comments that were not sent are removed." />`}
       <span role="status" class="quiet">${said || (isReview && remarks.length > 0 ? "Comments are sent with “Request changes”." : "")}</span>
     </div>
@@ -375,16 +378,19 @@ export function Review({ board, task }) {
           <option value="">all attempts</option>
           ${about.runs.filter((run) => run.role !== "review").map((run, index) => html`<option key=${run.id} value=${String(run.id)}>attempt ${index + 1}${run.profile ? `, ${run.profile}` : ""}${run.outcome ? `, ${run.outcome.replaceAll("_", " ")}` : ", at work"}</option>`)}
         </select></label>
-        <span class="choice" role="group" aria-label="View">
+        ${live.data !== null && html`<span class="choice" role="group" aria-label="View">
           <button type="button" aria-pressed=${view === "unified"} onClick=${() => look("unified")}>Unified</button>
           <button type="button" aria-pressed=${view === "split"} onClick=${() => look("split")}>Side by side</button></span>
         <button type="button" onClick=${live.reload}>Look again</button>
-        <a class="button" href=${`${path}/patch?${new URLSearchParams({ attempt })}`} download>Download as a patch</a>
+        <a class="button" href=${`${path}/patch?${new URLSearchParams({ attempt })}`} download>Download as a patch</a>`}
       </div>
       ${live.error && live.data === null
-        ? html`<${Card} title="There are no changes to look at"><p>${plain(live.error.message)}</p>${live.error.advice && html`<p class="quiet">${plain(live.error.advice)}</p>`}</${Card}>`
+        ? html`<${Card} title="There are no changes to look at"><p>${plain(live.error.message)}</p>${live.error.advice && html`<p class="quiet">${plain(live.error.advice)}</p>`}
+            ${live.error.code === "no_base" && html`<div class="buttons"><a class="button" href=${link(page)}>What its worker said and attached</a>
+              <a class="button" href=${`/sandboxes?profile=${encodeURIComponent(about.task.assignee ?? "default")}`}>Sandboxes of ${about.task.assignee ?? "default"}</a></div>`}</${Card}>
+            ${live.error.code === "no_base" && html`<${Verdict} path=${path} task=${about.task} attempt="" reload=${details.reload} mayMerge=${false} />`}`
         : html`<${Loaded} live=${live}>${(diff) => html`
-          <p class="quiet">${diff.files.length} ${diff.files.length === 1 ? "file" : "files"}, <span class="plus">+${total(diff, "added")}</span> <span class="minus">−${total(diff, "removed")}</span>
+          <p class="quiet">${diff.files.length} ${diff.files.length === 1 ? "file" : "files"}, <span class="plus">+${total(diff, "added")}</span> <span class="minus">−${total(diff, "removed")}</span>${" "}
             · branch <code>${plain(diff.branch)}</code> against <code>${diff.base.slice(0, 12)}</code>${about.task.updated_at ? html` · task changed <${When} at=${about.task.updated_at} />` : ""}</p>
           ${diff.left_out.length > 0 && html`<${Card} title="Not looked at" tone="warn"><p>These are large, or no files: ${diff.left_out.map(plain).join(", ")}</p></${Card}>`}
           ${diff.patch === null && diff.files.length > 0 && html`<${Card} title="Too large to be shown" tone="warn"><p>Only the names of the files are here. The patch can be downloaded.</p></${Card}>`}

@@ -89,13 +89,13 @@ export function Operations({ owner = "", task = "" }) {
     <ul class="plain">${shown.map((one) => html`<li key=${one.id} class="line operation">
       <${Badge} word=${WORDS[one.state]} tone=${TONES[one.state]} />
       <span>${!task && html`<a href=${link(sandboxPath(one.profile, one.task))}>${one.task}</a>${": "}`}${one.what}</span>
-      <span class="quiet"><${When} at=${one.ended_at ?? one.started_at} />${one.by !== "dashboard" && ` · by ${one.by}`}</span>
+      <span class="quiet"><${When} at=${one.ended_at ?? one.started_at} />${one.by !== "dashboard" && ` · by ${one.by === "vestal" ? "the command line" : one.by}`}</span>
+      ${one.state !== "running" && isOperator() && html`<button type="button" class="small" onClick=${() => forget(one)} aria-label=${`Forget: ${one.what}`}>✕</button>`}
       ${one.state === "running" && html`<p>${one.total
         ? html`<progress max=${one.total} value=${one.done ?? 0} aria-label=${one.what}></progress> `
         : html`<progress aria-label=${one.what}></progress> `}<span class="quiet">${one.step}${one.total ? ` of ${bytes(one.total)}` : ""}</span></p>`}
       ${one.result && one.state !== "running" && html`<p class=${one.state === "done" ? "quiet" : "why"}>${one.result}</p>`}
       ${one.remarks.map((remark) => html`<p class="quiet" key=${remark}>${remark}</p>`)}
-      ${one.state !== "running" && isOperator() && html`<button type="button" class="small" onClick=${() => forget(one)} aria-label=${`Forget: ${one.what}`}>✕</button>`}
     </li>`)}</ul>
     ${shown.length < operations.length && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${operations.length}</button></p>`}
   </${Card}>`;

@@ -97,9 +97,14 @@ function Due({ schedule }) {
   return html`<span class=${schedule.overdue ? "bad-text" : "quiet"}>${schedule.overdue ? "overdue, " : "next "}<${When} at=${schedule.next_run_at} /></span>`;
 }
 
-function Runner({ runner }) {
+function runCount({ runs, failures }) {
+  if (runs === 0) return "not run yet";
+  return `${runs} ${runs === 1 ? "run" : "runs"}${failures ? `, ${failures} failed` : ""}`;
+}
+
+function Runner({ runner, owner }) {
   if (!runner || runner.is_running) return null;
-  return html`<${Card} title="Nobody runs these schedules now" tone="bad"><p class="why">${runner.reason}</p><p>To have them run: <a href=${link("/gateways")}>start the gateway</a>.</p></${Card}>`;
+  return html`<${Card} title=${`Nobody runs the schedules of ${owner} now`} tone="bad"><p class="why">${runner.reason}</p><p>To have them run: <a href=${link("/gateways")}>start the gateway</a>.</p></${Card}>`;
 }
 
 export function Schedules() {
@@ -109,7 +114,7 @@ export function Schedules() {
     <p><${FormDialog} label="New schedule" title=${`New schedule of ${owner}`} tone="good">${(close) => html`<${ScheduleForm} owner=${owner} done=${() => { close(); live.reload(); }} />`}</${FormDialog}></p>
     <${Loaded} live=${live}>${(view) => html`
       <${Troubles} troubles=${view.troubles} />
-      ${view.runners.filter((one) => !one.is_running).map((one) => html`<${Runner} runner=${one} key=${one.profile} />`)}
+      ${view.runners.filter((one) => !one.is_running).map((one) => html`<${Runner} runner=${one} owner=${one.profile} key=${one.profile} />`)}
       ${view.schedules.length === 0
         ? html`<${Card}><${Empty}>Nothing is scheduled. Make a schedule here, or: <${Command} line="vestal cron create 'every 2h' 'check the mirrors'" /></${Empty}></${Card}>`
         : html`<${Card}><ul class="plain">${view.schedules.map((schedule) => html`<li key=${`${schedule.profile}/${schedule.id}`}>
@@ -117,7 +122,7 @@ export function Schedules() {
               <${Badge} word=${schedule.state} tone=${STATE_TONES[schedule.state]} />
               ${schedule.last_status && html`<${Badge} word=${schedule.last_status} tone=${RUN_TONES[schedule.last_status]} />`}
               <code>${schedule.schedule}</code> <span class="quiet">${schedule.description !== schedule.schedule ? schedule.description : ""}</span>
-              <${Due} schedule=${schedule} /> <span class="quiet">${schedule.profile} · ${schedule.runs} runs, ${schedule.failures} without success</span></div>
+              <${Due} schedule=${schedule} /> <span class="quiet">${schedule.profile} · ${runCount(schedule)}</span></div>
             <${Buttons} owner=${schedule.profile} schedule=${schedule} reload=${live.reload} />
           </li>`)}</ul></${Card}>`}`}
     </${Loaded}>`;
@@ -141,7 +146,7 @@ export function Schedule({ owner, id }) {
   return html`<p class="crumbs"><a href=${link("/schedules")}>Schedules</a> / ${owner}</p>
     <h1>${live.data?.schedule.name ?? id}</h1>
     <${Loaded} live=${live}>${({ schedule, runs, runner }) => html`
-      <${Runner} runner=${runner} />
+      <${Runner} runner=${runner} owner=${owner} />
       <${Card}>
         <p class="line"><${Badge} word=${schedule.state} tone=${STATE_TONES[schedule.state]} /> <code>${schedule.schedule}</code> <span>${schedule.description}</span> <span class="quiet">${schedule.timezone}</span></p>
         <dl class="facts">
@@ -152,7 +157,7 @@ export function Schedule({ owner, id }) {
           <div><dt>Toolsets</dt><dd>${schedule.toolsets?.join(", ") ?? "the configured ones"}</dd></div>
           <div><dt>Skills</dt><dd>${schedule.skills.join(", ") || "–"}</dd></div>
           <div><dt>Output</dt><dd>${schedule.deliver}</dd></div>
-          <div><dt>Runs</dt><dd>${schedule.runs}, ${schedule.failures} without success</dd></div>
+          <div><dt>Runs</dt><dd>${runCount(schedule)}</dd></div>
         </dl>
         ${schedule.script && html`<p>First: <code class="command">${schedule.script}</code></p>`}
         <p class="prose">${schedule.prompt}</p>

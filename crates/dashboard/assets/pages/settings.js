@@ -181,7 +181,7 @@ function Form() {
     }}</${Loaded}>`;
 }
 
-/** The file as a text. What is typed stays, whoever changes the file meanwhile. */
+/** The file as a text. Text that was typed stays when the file changes meanwhile. */
 function File() {
   const [state, setState] = useState({ file: null, error: null });
   const [draft, setDraft] = useState("");

@@ -18,10 +18,13 @@ export function count(value) {
   return value < 1_000_000 ? `${(value / 1000).toFixed(value < 100_000 ? 1 : 0)} k` : `${(value / 1_000_000).toFixed(1)} M`;
 }
 
-/** What calls of a model cost: `?` where no price is known, `+` where some are missing. */
+/** Reports whether something is known of what was spent. */
+export const isPriced = (usage) => usage.unpriced_calls < usage.calls;
+
+/** What calls of a model cost: `+` where the price of some is missing. */
 export function cost(usage) {
   if (!usage || usage.calls === 0) return "–";
-  if (usage.unpriced_calls >= usage.calls) return "?";
+  if (usage.unpriced_calls >= usage.calls) return "not known";
   return `${dollars(usage.cost_usd)}${usage.unpriced_calls ? "+" : ""}`;
 }
 
@@ -95,8 +98,8 @@ function Links({ board, path, view, reload }) {
   </${Card}>`;
 }
 
-/** The largest file that is sent in one request. */
-const MAX_UPLOAD = 700 << 10;
+/** The largest file. */
+const MAX_UPLOAD = 25 * 1024 * 1024;
 
 function Attached({ path, files, reload }) {
   const [said, setSaid] = useState("");
@@ -105,14 +108,15 @@ function Attached({ path, files, reload }) {
     const file = event.target.files[0];
     event.target.value = "";
     if (!file) return;
+    // The server says so too, but a browser does not show what is said before it has sent everything.
     if (file.size > MAX_UPLOAD) {
-      setSaid(`${file.name} is larger than ${bytes(MAX_UPLOAD)}; to add it: vestal kanban attach`);
+      setSaid(`${file.name} has ${bytes(file.size)}; a file of a task may have at most ${bytes(MAX_UPLOAD)}`);
       return;
     }
+    setSaid(`sending ${file.name} …`);
     try {
-      const data = new Uint8Array(await file.arrayBuffer());
-      const base64 = btoa(data.reduce((text, byte) => text + String.fromCharCode(byte), ""));
-      await api(`${path}/files`, { body: { name: file.name, content_type: file.type, base64 } });
+      const query = new URLSearchParams({ name: file.name, content_type: file.type });
+      await api(`${path}/files?${query}`, { file });
       setSaid(`${file.name} was added`);
       reload();
     } catch (error) {
@@ -162,7 +166,7 @@ function Facts({ path, one, usage, reload }) {
   const fact = (name, value) => value !== null && value !== undefined && value !== "" && html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`;
   return html`<dl class="facts">
       ${fact("assigned to", one.assignee ?? "nobody")} ${fact("priority", one.priority)}
-      ${fact("cost so far", usage && usage.total.calls > 0 ? `${cost(usage.total)} · ${count(usage.total.input_tokens + usage.total.output_tokens)} tokens` : null)}
+      ${fact("cost so far", usage && usage.total.calls > 0 ? `${isPriced(usage.total) ? `${cost(usage.total)} · ` : ""}${count(usage.total.input_tokens + usage.total.output_tokens)} tokens` : null)}
       ${fact("created", html`<${When} at=${one.created_at} /> by ${plain(one.created_by)}`)}
       ${fact("works in", `${one.workspace_kind}${one.workspace_path ? ` ${one.workspace_path}` : ""}${one.branch_name ? `, branch ${one.branch_name}` : ""}`)}
       ${fact("review", one.needs_review ? (one.reviewer ? `by ${one.reviewer}` : "by a person") : null)}

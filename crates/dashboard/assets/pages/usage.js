@@ -1,7 +1,7 @@
 // What was spent on models: by day as bars, and by model, profile, task and more as tables.
 import { address, Card, Command, Empty, go, html, link, Loaded, plain, profile, Troubles, useLive } from "../lib.js";
 import { Bars } from "../plot.js";
-import { cost, count, dollars } from "./task.js";
+import { cost, count, dollars, isPriced } from "./task.js";
 
 const RANGES = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"], ["0", "all"]];
 const MEASURES = {
@@ -19,7 +19,7 @@ const SHOWN = 50;
 /** The most days that are bars of their own. */
 const MAX_BARS = 400;
 
-/** The time zone of whoever looks: their days begin at their midnight. */
+/** The viewer's time zone: their days begin at their midnight. */
 export function zone() {
   return Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
 }
@@ -67,12 +67,15 @@ export function Usage() {
   const query = address.value.searchParams;
   const days = query.get("days") ?? "30";
   const by = GROUPS.some(([name]) => name === query.get("by")) ? query.get("by") : "model";
-  const wanted = query.get("of") ?? "cost";
-  const measure = MEASURES[wanted] ?? MEASURES.cost;
-  const set = (part) => go(link("/usage", { days, by, of: wanted, ...part }), true);
+  const asked = query.get("of") ?? "";
+  const set = (part) => go(link("/usage", { days, by, of: asked, ...part }), true);
   const ask = (by) => link("/api/usage", { by, days, zone: zone(), of: "" });
   const daily = useLive(ask("day"), ["conversations"]);
   const grouped = useLive(ask(by), ["conversations"]);
+  // Where no price is known, bars of cost would be empty.
+  const isKnown = !daily.data || daily.data.total.calls === 0 || isPriced(daily.data.total);
+  const wanted = asked in MEASURES ? asked : isKnown ? "cost" : "tokens";
+  const measure = MEASURES[wanted];
   const unread = (report) => report.unread.map((one) => ({ subject: `profile ${one.profile}`, detail: one.error, advice: "what it spent is missing here" }));
   return html`<h1>Usage${profile() && html` <small>${profile()}</small>`}</h1>
     <div class="filters">

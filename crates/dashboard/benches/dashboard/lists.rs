@@ -8,10 +8,10 @@ use vestal_bench::sample::Samples;
 
 use crate::Plan;
 use crate::client::Client;
-use crate::stage::Stage;
+use crate::fixture::DashboardBench;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let mut rows = vec![first_page(stage, plan).await?];
+pub(crate) async fn measure(bench: &DashboardBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let mut rows = vec![first_page(bench, plan).await?];
     let Plan { tasks, conversations, sandboxes, .. } = plan;
     let megabytes = plan.log_bytes / 1_000_000;
     let asked = [
@@ -24,7 +24,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> 
         (format!("{sandboxes} sandboxes"), "/api/sandboxes"),
     ];
     for (what, path) in asked {
-        let mut client = Client::connect(&stage.login).await?;
+        let mut client = Client::connect(&bench.login).await?;
         let mut samples = Samples::default();
         // The first one opens what is then kept open.
         client.get(path).await?;
@@ -40,10 +40,10 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> 
 
 /// Loads the first page as a browser does that has nothing of it yet: the document, its files one
 /// after the other, and what they ask for.
-async fn first_page(stage: &Stage, plan: Plan) -> Result<BenchRow> {
+async fn first_page(bench: &DashboardBench, plan: Plan) -> Result<BenchRow> {
     let mut samples = Samples::default();
     for _ in 0..plan.requests {
-        let mut client = Client::connect(&stage.login).await?;
+        let mut client = Client::connect(&bench.login).await?;
         let start = Instant::now();
         let document = String::from_utf8(client.get("/").await?.body)?;
         let files = document.split('"').filter(|part| part.starts_with("/assets/"));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use vestal_bench::Result;
-use vestal_bench::process::resident;
+use vestal_bench::process::{anonymous, resident};
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_board::{Authority, NewTask};
@@ -13,33 +13,33 @@ use vestal_testkit::processes::cpu_ticks;
 
 use crate::Plan;
 use crate::client::{Client, shown, socket, type_in};
-use crate::stage::Stage;
+use crate::fixture::DashboardBench;
 
 /// Ticks of the processor time that the kernel counts, in a second.
 const TICKS: f64 = 100.0;
 
-/// After a change all is told once more, since it may be visible only then.
+/// After a change everything is reported once more, since it may be visible only then.
 const SETTLED: Duration = Duration::from_secs(1);
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let mut rows = vec![changes(stage, plan).await?, keys(stage, plan).await?];
-    rows.extend(idle(stage, plan).await?);
+pub(crate) async fn measure(bench: &DashboardBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let mut rows = vec![changes(bench, plan).await?, keys(bench, plan).await?];
+    rows.extend(idle(bench, plan).await?);
     Ok(rows)
 }
 
 /// From a change of another process to the answer that shows it.
-async fn changes(stage: &Stage, plan: Plan) -> Result<BenchRow> {
-    let mut events = Client::connect(&stage.login).await?.listen("board").await?;
-    let mut client = Client::connect(&stage.login).await?;
+async fn changes(bench: &DashboardBench, plan: Plan) -> Result<BenchRow> {
+    let mut events = Client::connect(&bench.login).await?.listen("board").await?;
+    let mut client = Client::connect(&bench.login).await?;
     let mut samples = Samples::default();
     for number in 0..plan.events {
         tokio::time::sleep(SETTLED).await;
-        let mut events_of_now = Client::connect(&stage.login).await?.listen("board").await?;
+        let mut events_of_now = Client::connect(&bench.login).await?.listen("board").await?;
         std::mem::swap(&mut events, &mut events_of_now);
         let title = format!("event {number}");
         let new = NewTask { title: title.clone(), ..NewTask::default() };
         let start = Instant::now();
-        stage.board.create(&Authority::Person("user".to_owned()), new).await?;
+        bench.board.create(&Authority::Person("user".to_owned()), new).await?;
         events.heard("changed").await?;
         client.get("/api/board").await?;
         samples.push(start.elapsed());
@@ -50,14 +50,14 @@ async fn changes(stage: &Stage, plan: Plan) -> Result<BenchRow> {
 }
 
 /// From a key in a terminal page to its echo there.
-async fn keys(stage: &Stage, plan: Plan) -> Result<BenchRow> {
+async fn keys(bench: &DashboardBench, plan: Plan) -> Result<BenchRow> {
     let terminals = "/api/sandboxes/default/task-0/terminals";
-    let mut client = Client::connect(&stage.login).await?;
+    let mut client = Client::connect(&bench.login).await?;
     let opened = client.post(terminals, r#"{"rows":24,"cols":80}"#).await?.body;
     let opened: Value = serde_json::from_slice(&opened)?;
     let job = opened["id"].as_str().ok_or("the terminal has no job")?;
     let path = format!("{terminals}/{job}?rows=24&cols=80");
-    let mut socket = socket(&stage.login, &path).await?;
+    let mut socket = socket(&bench.login, &path).await?;
     // A program that echoes and nothing else: no prompt, no editing of lines.
     type_in(&mut socket, "printf 're%s\\n' ady; cat\n").await?;
     shown(&mut socket, "ready").await?;
@@ -75,25 +75,28 @@ async fn keys(stage: &Stage, plan: Plan) -> Result<BenchRow> {
         .bar(Bar::AtMost(Figure::Milliseconds(15.0))))
 }
 
-async fn idle(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
+async fn idle(bench: &DashboardBench, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut pages = Vec::new();
     for topics in ["board,sandboxes", "conversations,settings", "logs,gateways"] {
-        pages.push(Client::connect(&stage.login).await?.listen(topics).await?);
+        pages.push(Client::connect(&bench.login).await?.listen(topics).await?);
     }
     // What was asked before leaves things to do.
     tokio::time::sleep(2 * SETTLED).await;
-    let (before, start) = (cpu_ticks(stage.pid()), Instant::now());
+    let (before, start) = (cpu_ticks(bench.pid()), Instant::now());
     tokio::time::sleep(plan.idle).await;
-    let ticks = u32::try_from(cpu_ticks(stage.pid()) - before)?;
+    let ticks = u32::try_from(cpu_ticks(bench.pid()) - before)?;
     let per_second = f64::from(ticks) / TICKS * 1000.0 / start.elapsed().as_secs_f64();
     drop(pages);
     Ok(vec![
         BenchRow::single(
             "memory of a server with three open pages",
-            Figure::size(resident(stage.pid())?),
+            Figure::size(resident(bench.pid())?),
         )
         .bar(Bar::AtMost(Figure::Mebibytes(40.0)))
-        .note("after all lists above were asked for"),
+        .note(format!(
+            "after all lists above were asked for; {} of it are its own, the rest pages of the program",
+            Figure::size(anonymous(bench.pid())?)
+        )),
         BenchRow::single("processor time of three open pages, each second", {
             Figure::Milliseconds(per_second)
         })

@@ -10,9 +10,9 @@
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 
 mod client;
+mod fixture;
 mod lists;
 mod live;
-mod stage;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use vestal_bench::Result;
 use vestal_bench::report::BenchReport;
 
-use crate::stage::Stage;
+use crate::fixture::DashboardBench;
 
 /// How much there is, and how often each thing is done.
 #[derive(Debug, Clone, Copy)]
@@ -57,15 +57,15 @@ fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = vestal_bench::program::build()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let stage = Stage::new(program, plan).await?;
+        let bench = DashboardBench::new(program, plan).await?;
         let measured = async {
-            report.add(lists::measure(&stage, plan).await?);
-            report.add(live::measure(&stage, plan).await?);
+            report.add(lists::measure(&bench, plan).await?);
+            report.add(live::measure(&bench, plan).await?);
             Ok(())
         };
         let measured: Result<()> = measured.await;
         // Whatever became of it, the guests do not outlive it.
-        stage.close().await?;
+        bench.close().await?;
         measured
     })
 }

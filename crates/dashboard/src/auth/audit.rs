@@ -15,7 +15,7 @@ use crate::gate::{Client, Principal};
 /// Characters of a path that are recorded.
 const MAX_PATH: usize = 256;
 
-/// Refusals that are recorded in a minute. Whoever is refused decides how often, and the log keeps
+/// Refusals that are recorded in a minute. The refused caller decides how often, and the log keeps
 /// a fixed size: without a limit a flood would push out who came in before.
 const MAX_REFUSALS: u32 = 120;
 const REFUSALS_PER: Duration = Duration::from_mins(1);

@@ -18,7 +18,7 @@ const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// Checks at once, whoever asks: each takes a processor and 19 MiB.
+/// Limits password checks to one at a time, for all callers: each takes a processor and 19 MiB.
 static AT_ONCE: Semaphore = Semaphore::const_new(1);
 
 /// A password as it is stored.

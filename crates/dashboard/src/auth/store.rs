@@ -14,10 +14,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use sqlx::pool::PoolConnection;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{ConnectOptions as _, Executor as _, Row as _, Sqlite, SqliteConnection, SqlitePool};
-use tokio::sync::{Mutex, MutexGuard};
-use vestal_database::{Durability, Layout, begin_write, explain, reader_options, writer_options};
+use sqlx::{Executor as _, Row as _, Sqlite};
+use vestal_database::{
+    Database, DatabaseOptions, Durability, Layout, WriteTransaction, writer_options,
+};
 
 use super::password::PasswordHash;
 use crate::gate::{Principal, Right};
@@ -36,10 +36,13 @@ pub(crate) const WHOLE_LIFE: Duration = Duration::from_hours(7 * 24);
 /// the request.
 const SEEN_WITHIN: Duration = Duration::from_mins(1);
 
+/// The most readers at once; further ones wait.
+const READERS: u32 = 2;
+
 /// Links that may wait to be used; the oldest go first.
 const MAX_LINKS: i64 = 32;
 
-type StoreResult<T> = Result<T, vestal_database::Error>;
+type AuthStoreResult<T> = Result<T, vestal_database::Error>;
 
 /// Returns the file in the root of a home.
 pub fn store_path(root: &Path) -> PathBuf {
@@ -86,7 +89,7 @@ pub(crate) struct SessionId(Vec<u8>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewLink {
     token: Token,
-    /// What whoever uses it may do.
+    /// What its user may do.
     pub right: Right,
     /// Until when it counts.
     pub expires_at: Timestamp,
@@ -121,46 +124,29 @@ pub enum LinkError {
 pub struct AuthStore(Arc<AuthStoreShared>);
 
 struct AuthStoreShared {
-    path: PathBuf,
+    database: Database,
     mark: String,
-    readers: SqlitePool,
-    /// Connected on the first write.
-    writer: Mutex<Option<SqliteConnection>>,
 }
 
 impl AuthStore {
     /// Opens the file, creating it if needed, readable by its owner only.
     #[boxed]
     pub async fn open(path: &Path) -> Result<Self, vestal_database::Error> {
-        vestal_database::make(path)?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(2)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .acquire_timeout(Duration::from_mins(1))
-            .connect_lazy_with(reader_options(path));
-        let explained = |error| explain(path, error);
-        let mut reader = readers.acquire().await.map_err(explained)?;
-        if !LAYOUT.is_current(path, &mut reader).await? {
-            drop(reader);
-            LAYOUT.upgrade(path, &writer(path)).await?;
-            reader = readers.acquire().await.map_err(explained)?;
-        }
-        let row = reader.fetch_one("SELECT mark FROM home").await.map_err(explained)?;
-        let mark = row.try_get(0).map_err(explained)?;
+        // Logins are rare and must not come back from the dead after a power cut: they are synced.
+        let writer = writer_options(path, Durability::Full);
+        let options = DatabaseOptions { layout: LAYOUT, readers: READERS, writer };
+        let database = Database::open(path, options).await?;
+        let mut reader = database.reader().await?;
+        let row = reader.fetch_one("SELECT mark FROM home").await;
+        let mark = row.and_then(|row| row.try_get(0)).map_err(|error| database.explain(error))?;
         drop(reader);
-        let path = path.to_owned();
-        Ok(Self(Arc::new(AuthStoreShared { path, mark, readers, writer: Mutex::new(None) })))
+        Ok(Self(Arc::new(AuthStoreShared { database, mark })))
     }
 
     /// Closes the file for all clones. Nothing is lost without it.
     #[boxed]
     pub async fn close(&self) {
-        self.0.readers.close().await;
-        if let Some(writer) = self.0.writer.lock().await.take()
-            && let Err(error) = sqlx::Connection::close(writer).await
-        {
+        if let Err(error) = self.0.database.close().await {
             tracing::debug!(%error, "the store of the dashboard was not closed");
         }
     }
@@ -234,7 +220,7 @@ impl AuthStore {
         &self,
         token: &Token,
         now: Timestamp,
-    ) -> StoreResult<Option<(SessionId, Principal)>> {
+    ) -> AuthStoreResult<Option<(SessionId, Principal)>> {
         let id = SessionId(token.hash());
         let Some((principal, seen_at)) = self.lookup(&id, now).await? else { return Ok(None) };
         if seen_at <= before(now, SEEN_WITHIN) {
@@ -247,7 +233,7 @@ impl AuthStore {
     }
 
     /// Reports whether a session still counts. Asking is no use of it.
-    pub(crate) async fn is_valid(&self, id: &SessionId, now: Timestamp) -> StoreResult<bool> {
+    pub(crate) async fn is_valid(&self, id: &SessionId, now: Timestamp) -> AuthStoreResult<bool> {
         Ok(self.lookup(id, now).await?.is_some())
     }
 
@@ -255,7 +241,7 @@ impl AuthStore {
         &self,
         id: &SessionId,
         now: Timestamp,
-    ) -> StoreResult<Option<(Principal, i64)>> {
+    ) -> AuthStoreResult<Option<(Principal, i64)>> {
         let mut reader = self.reader().await?;
         let query = sqlx::query(
             "SELECT name, access, method, seen_at FROM sessions \
@@ -280,7 +266,7 @@ impl AuthStore {
     }
 
     /// Ends a session.
-    pub(crate) async fn end_session(&self, id: &SessionId) -> StoreResult<()> {
+    pub(crate) async fn end_session(&self, id: &SessionId) -> AuthStoreResult<()> {
         let mut write = self.write().await?;
         write.run(sqlx::query("DELETE FROM sessions WHERE hash = ?").bind(&id.0)).await?;
         write.commit().await
@@ -296,7 +282,7 @@ impl AuthStore {
         Ok(ended)
     }
 
-    pub(crate) async fn password(&self) -> StoreResult<Option<PasswordHash>> {
+    pub(crate) async fn password(&self) -> AuthStoreResult<Option<PasswordHash>> {
         let mut reader = self.reader().await?;
         let query = "SELECT salt, hash, memory_kib, passes, lanes FROM password";
         let found = reader.fetch_optional(query).await.map_err(|error| self.explain(error))?;
@@ -324,7 +310,7 @@ impl AuthStore {
         &self,
         password: Option<&PasswordHash>,
         now: Timestamp,
-    ) -> StoreResult<()> {
+    ) -> AuthStoreResult<()> {
         let mut write = self.write().await?;
         write.run(sqlx::query("DELETE FROM password")).await?;
         if let Some(password) = password {
@@ -344,53 +330,44 @@ impl AuthStore {
         write.commit().await
     }
 
-    async fn reader(&self) -> StoreResult<PoolConnection<Sqlite>> {
-        self.0.readers.acquire().await.map_err(|error| self.explain(error))
+    async fn reader(&self) -> AuthStoreResult<PoolConnection<Sqlite>> {
+        self.0.database.reader().await
     }
 
     fn explain(&self, error: sqlx::Error) -> vestal_database::Error {
-        explain(&self.0.path, error)
+        self.0.database.explain(error)
     }
 
     /// Begins a write transaction.
-    async fn write(&self) -> StoreResult<WriteTransaction<'_>> {
-        let path = &self.0.path;
-        let mut slot = self.0.writer.lock().await;
-        let mut connection = match slot.take() {
-            Some(connection) => connection,
-            None => writer(path).connect().await.map_err(|error| explain(path, error))?,
-        };
-        begin_write(&mut connection, path).await?;
-        Ok(WriteTransaction { slot, connection, path })
+    async fn write(&self) -> AuthStoreResult<AuthTransaction<'_>> {
+        Ok(AuthTransaction(self.0.database.write().await?))
     }
 }
 
 impl fmt::Debug for AuthStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthStore").field("path", &self.0.path).finish_non_exhaustive()
+        f.debug_struct("AuthStore").field("path", &self.0.database.path()).finish_non_exhaustive()
     }
 }
 
 type Query<'q> = sqlx::query::Query<'q, Sqlite, sqlx::sqlite::SqliteArguments>;
 
-/// A transaction that holds the file's write lock. Dropped without a commit, it closes its
-/// connection, which rolls it back.
-struct WriteTransaction<'s> {
-    slot: MutexGuard<'s, Option<SqliteConnection>>,
-    connection: SqliteConnection,
-    path: &'s Path,
-}
+/// A write transaction with what logins need.
+struct AuthTransaction<'s>(WriteTransaction<'s>);
 
-impl WriteTransaction<'_> {
+impl AuthTransaction<'_> {
     /// Runs a statement and returns how many rows it changed.
-    async fn run(&mut self, query: Query<'_>) -> StoreResult<u64> {
-        let done = query.execute(&mut self.connection).await;
-        Ok(done.map_err(|error| explain(self.path, error))?.rows_affected())
+    async fn run(&mut self, query: Query<'_>) -> AuthStoreResult<u64> {
+        let done = query.execute(self.0.on()).await;
+        Ok(done.map_err(|error| self.0.explain(error))?.rows_affected())
     }
 
-    async fn optional(&mut self, query: Query<'_>) -> StoreResult<Option<sqlx::sqlite::SqliteRow>> {
-        let found = query.fetch_optional(&mut self.connection).await;
-        found.map_err(|error| explain(self.path, error))
+    async fn optional(
+        &mut self,
+        query: Query<'_>,
+    ) -> AuthStoreResult<Option<sqlx::sqlite::SqliteRow>> {
+        let found = query.fetch_optional(self.0.on()).await;
+        found.map_err(|error| self.0.explain(error))
     }
 
     /// Begins a session, and forgets those that have ended by themselves.
@@ -418,17 +395,10 @@ impl WriteTransaction<'_> {
         Ok(token)
     }
 
-    /// Commits. A later kill of the process loses nothing.
-    async fn commit(mut self) -> StoreResult<()> {
-        self.connection.execute("COMMIT").await.map_err(|error| explain(self.path, error))?;
-        *self.slot = Some(self.connection);
-        Ok(())
+    /// Commits. A later kill of the process or a power loss loses nothing.
+    async fn commit(self) -> AuthStoreResult<()> {
+        self.0.commit().await
     }
-}
-
-/// Logins are rare and must not come back from the dead after a power cut: they are synced.
-fn writer(path: &Path) -> SqliteConnectOptions {
-    writer_options(path, Durability::Full)
 }
 
 fn millis(time: Timestamp) -> i64 {

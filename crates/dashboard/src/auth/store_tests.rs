@@ -17,7 +17,7 @@ async fn a_link_lets_somebody_in_once() {
     assert_eq!((who.right, who.method), (Right::Viewer, "link"));
     assert!(store.redeem_link(link.token(), at(1)).await.unwrap().is_none(), "it was used");
     assert_eq!(store.session(&session, at(2)).await.unwrap().unwrap().1, who);
-    assert!(store.session(link.token(), at(2)).await.unwrap().is_none(), "a link is no session");
+    assert!(store.session(link.token(), at(2)).await.unwrap().is_none(), "a link is not a session");
     store.close().await;
 }
 

@@ -53,7 +53,7 @@ impl Tickets {
         Ok(ticket)
     }
 
-    /// Takes a ticket, which counts once. Returns whether it was good for whoever sends it.
+    /// Takes a ticket, which counts once. Returns whether it was valid for this sender.
     pub(crate) fn redeem(&self, ticket: &str, sender: &TicketOwner, now: Instant) -> bool {
         let issued = self.lock().remove(ticket);
         issued.is_some_and(|(issued, owner)| {

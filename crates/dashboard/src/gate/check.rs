@@ -20,7 +20,7 @@ use crate::auth::{
 use crate::body;
 use crate::error::PageError;
 
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The longest name that is taken from a proxy.
 const MAX_NAME: usize = 200;
@@ -266,10 +266,6 @@ pub(crate) fn unauthenticated(missing: Missing, method: &Method, path: &str) -> 
     };
     let error = PageError::new(StatusCode::UNAUTHORIZED, code, detail).login_url("/login");
     error.into_response()
-}
-
-pub(super) async fn not_found() -> PageError {
-    PageError::not_found("there is no such page")
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

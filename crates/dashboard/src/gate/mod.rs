@@ -11,8 +11,8 @@ mod peer;
 mod right;
 mod routes;
 
-pub(crate) use check::header_value;
 pub use check::{Caller, Gate};
+pub(crate) use check::{FETCH_SITE, header_value};
 pub(crate) use limits::Limiter;
 pub use peer::{AddressRange, Client, HostAndPort, ParseNetworkError, PeerPolicy};
 pub use right::{Principal, Right};

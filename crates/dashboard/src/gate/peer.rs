@@ -19,7 +19,7 @@ pub struct AddressRange {
     prefix: u8,
 }
 
-/// A text that is no range of addresses.
+/// A text that is not a range of addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an address or a network, such as 10.0.0.7 or 10.0.0.0/8")]
 pub struct ParseNetworkError(String);
@@ -146,7 +146,7 @@ impl PeerPolicy {
         if !self.is_known(&asked) {
             return None;
         }
-        let (mut host, mut said_secure, mut address) = (asked, None, peer);
+        let (mut host, mut claims_secure, mut address) = (asked, None, peer);
         if is_proxied {
             // Beside the host that was asked for, not in its place: a page whose name was made to
             // point to a proxy's own machine can send any such header.
@@ -154,11 +154,11 @@ impl PeerPolicy {
                 host = HostAndPort::parse(forwarded).filter(|host| self.is_known(host))?;
             }
             let proto = single(headers, &FORWARDED_PROTO).ok()?;
-            said_secure = proto.map(|proto| proto == "https");
+            claims_secure = proto.map(|proto| proto == "https");
             address = self.address(peer, headers);
         }
         let public = self.public.as_ref().filter(|(_, public)| *public == host);
-        let is_secure = public.map(|(is_secure, _)| *is_secure).or(said_secure).unwrap_or(false);
+        let is_secure = public.map(|(is_secure, _)| *is_secure).or(claims_secure).unwrap_or(false);
         let scheme = if is_secure { "https" } else { "http" };
         let origin = format!("{scheme}://{}", host.shown());
         Some(Client { address, origin, is_secure, is_proxied })
@@ -175,7 +175,9 @@ impl PeerPolicy {
         self.public.as_ref().is_some_and(|(_, public)| public == host) || self.is_own(host)
     }
 
-    fn is_proxy(&self, address: IpAddr) -> bool {
+    /// Reports whether an address is that of a listed proxy.
+    pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
         self.proxies.iter().any(|network| network.contains(address))
     }
 
@@ -194,7 +196,7 @@ impl PeerPolicy {
         }
     }
 
-    /// Returns the last address of the chain that is no proxy of ours: what stands before it is the
+    /// Returns the last address of the chain that is not a proxy of ours: what stands before it is the
     /// client's own claim. A chain in several headers is one: some proxies add a line of their own
     /// behind what the client sent.
     fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
@@ -212,7 +214,7 @@ impl PeerPolicy {
     }
 }
 
-/// A header that is there more often than once, or is no text.
+/// A header that is there more often than once, or is not text.
 struct Ambiguous;
 
 /// Returns a header that may be there once.
@@ -298,15 +300,15 @@ mod tests {
     #[test]
     fn what_a_proxy_says_counts_only_from_a_listed_peer() {
         let policy = policy("127.0.0.1:9119", None, &["127.0.0.1", "10.0.0.0/8"]);
-        let said = &[
+        let headers_sent = &[
             ("host", "localhost:9119"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-for", "198.51.100.7, 203.0.113.9, 10.1.2.3"),
         ];
-        let found = client(&policy, "127.0.0.1", said).unwrap();
+        let found = client(&policy, "127.0.0.1", headers_sent).unwrap();
         assert_eq!(found.address, "203.0.113.9".parse::<IpAddr>().unwrap());
         assert_eq!((found.is_secure, found.is_proxied), (true, true));
-        let found = client(&policy, "192.0.2.1", said).unwrap();
+        let found = client(&policy, "192.0.2.1", headers_sent).unwrap();
         assert_eq!(found.address, "192.0.2.1".parse::<IpAddr>().unwrap());
         assert_eq!((found.is_secure, found.is_proxied), (false, false));
     }
@@ -314,7 +316,7 @@ mod tests {
     #[test]
     fn what_is_sent_beside_the_words_of_a_proxy_is_not_believed() {
         let policy = policy("127.0.0.1:9119", Some("https://vestal.example"), &["127.0.0.1"]);
-        let told = |pairs: &[(&'static str, &str)]| {
+        let found_client = |pairs: &[(&'static str, &str)]| {
             let mut map = HeaderMap::new();
             for (name, value) in pairs {
                 map.append(*name, HeaderValue::from_str(value).unwrap());
@@ -323,12 +325,12 @@ mod tests {
         };
         // A page of another name, in a browser on the proxy's machine, sends what it likes.
         let rebound = [("host", "evil.example:9119"), ("x-forwarded-host", "vestal.example")];
-        assert_eq!(told(&rebound), None);
+        assert_eq!(found_client(&rebound), None);
         let wrong = [("host", "vestal.example"), ("x-forwarded-host", "evil.example")];
-        assert_eq!(told(&wrong), None);
+        assert_eq!(found_client(&wrong), None);
         for name in ["x-forwarded-host", "x-forwarded-proto"] {
             let twice = [("host", "vestal.example"), (name, "vestal.example"), (name, "https")];
-            assert_eq!(told(&twice), None, "{name} twice");
+            assert_eq!(found_client(&twice), None, "{name} twice");
         }
         // A proxy that adds a line of its own behind the client's.
         let lines = [
@@ -336,7 +338,7 @@ mod tests {
             ("x-forwarded-for", "198.51.100.7"),
             ("x-forwarded-for", "203.0.113.9"),
         ];
-        assert_eq!(told(&lines).unwrap().address, "203.0.113.9".parse::<IpAddr>().unwrap());
+        assert_eq!(found_client(&lines).unwrap().address, "203.0.113.9".parse::<IpAddr>().unwrap());
     }
 
     #[test]

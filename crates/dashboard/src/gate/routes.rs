@@ -163,16 +163,19 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         &self.entries
     }
 
-    /// Returns the routes behind the gate. What is no route needs a login too, so that nobody
-    /// learns from outside which there are.
-    pub fn finish(self, state: S) -> Router {
+    /// Returns the routes behind the gate. What is not a route is answered by `not_found`, and needs a
+    /// login too, so that nobody learns from outside which there are.
+    pub fn finish<H, T>(self, state: S, not_found: H) -> Router
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
         let Self { gate, router, .. } = self;
         let unknown =
             RouteCheck { gate: Arc::clone(&gate), right: Right::Viewer, kind: RouteKind::Http };
-        let fallback =
-            any(check::not_found).layer(middleware::from_fn_with_state(unknown, check::admit));
+        let fallback = any(not_found).layer(middleware::from_fn_with_state(unknown, check::admit));
         router
-            .fallback_service(fallback.with_state(()))
+            .fallback_service(fallback.with_state(state.clone()))
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(middleware::from_fn_with_state(gate, check::enter))
             .layer(middleware::map_response(harden))

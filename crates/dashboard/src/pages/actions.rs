@@ -6,15 +6,15 @@ use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use vestal_api::dashboard::TroubleView;
 use vestal_api::{ActionPlanView, OperationView, OperationsView, StartedOperationView};
-use vestal_config::ProfileName;
 use vestal_operations::{
-    Action, InvalidOperationId, OperationError, OperationId, OperationStore, Verb, plan,
+    Action, InvalidOperationId, OperationError, OperationId, OperationStore, Verb,
+    free_snapshot_name, plan,
 };
 use vestal_sandbox::{FilesOnRemoval, InvalidSnapshotName, InvalidTask, SnapshotName, WhileBusy};
 
-use super::sandboxes::SandboxTarget;
+use super::sandboxes::ProfileSandbox;
 use super::{ProfileQuery, bad_request};
-use crate::app::{App, AppState};
+use crate::app::App;
 use crate::error::PageError;
 use crate::gate::{DeclaredRoute, Right, Route};
 
@@ -65,13 +65,9 @@ impl ActionRequest {
         };
         Ok(match self.verb {
             Verb::Snapshot => {
-                let name = match self.snapshot.trim() {
-                    "" => jiff::Timestamp::now().strftime("%Y-%m-%d-%H%M%S").to_string(),
-                    name => name.to_owned(),
-                };
                 let note: String = self.note.trim().chars().take(MAX_NOTE).collect();
                 let note = Some(note).filter(|note| !note.is_empty());
-                Action::Snapshot { name: name.parse().map_err(invalid_name)?, note, busy }
+                Action::Snapshot { name: name()?, note, busy }
             }
             Verb::RemoveSnapshot => Action::RemoveSnapshot { name: name()? },
             Verb::Restore => Action::Restore { name: name()?, busy },
@@ -103,11 +99,14 @@ async fn show_plan(
 ) -> Result<Json<ActionPlanView>, PageError> {
     let Query(mut request) =
         query.map_err(|error| bad_request(error.status(), error.body_text()))?;
-    // A plan is made before the new task has a name.
+    // A plan is made before the new task or snapshot has a name.
     if request.verb == Verb::Fork && request.to.is_empty() {
         "new".clone_into(&mut request.to);
     }
-    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
+    if request.verb == Verb::Snapshot && request.snapshot.is_empty() {
+        "new".clone_into(&mut request.snapshot);
+    }
+    let ProfileSandbox { engine, task } = ProfileSandbox::find(&app, &profile, &task).await?;
     let action = request.action()?;
     let parts = plan(&engine, &task, &action).await?;
     let found = engine.inspect(&task).await.unwrap_or_default();
@@ -122,9 +121,13 @@ async fn begin(
     Path((profile, task)): Path<(String, String)>,
     body: Result<Json<ActionRequest>, JsonRejection>,
 ) -> Result<Json<StartedOperationView>, PageError> {
-    let Json(request) = body.map_err(|error| bad_request(error.status(), error.body_text()))?;
+    let Json(mut request) = body.map_err(|error| bad_request(error.status(), error.body_text()))?;
     let home = app.data.profile(&profile)?;
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
+    if request.verb == Verb::Snapshot && request.snapshot.trim().is_empty() {
+        let name = free_snapshot_name(&target.engine, &target.task, &jiff::Zoned::now()).await?;
+        request.snapshot = name.to_string();
+    }
     let action = request.action()?;
     let settings = app.data.settings(home.profile());
     let id = app.actions.begin(settings, target.task, action).await?;
@@ -137,7 +140,7 @@ async fn list(
 ) -> Result<Json<OperationsView>, PageError> {
     let mut view = OperationsView { operations: Vec::new(), troubles: Vec::new() };
     for profile in app.data.profiles_of(query.profile.as_deref())? {
-        match store(&app, &profile).list() {
+        match app.data.operations(&profile).list() {
             Ok(found) => {
                 let views = found.iter().map(|one| OperationView::new(profile.as_str(), one));
                 view.operations.extend(views);
@@ -150,10 +153,6 @@ async fn list(
     }
     view.operations.sort_by(|a, b| b.id.cmp(&a.id));
     Ok(Json(view))
-}
-
-fn store(app: &AppState, profile: &ProfileName) -> OperationStore {
-    OperationStore::of(&app.data.root().sibling(profile.clone()))
 }
 
 fn operation_id(text: &str) -> Result<OperationId, PageError> {

@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use vestal_config::ProfileName;
 use vestal_runtime::{AnswerError, RemoteAnswer, Runtime};
-use vestal_serve::{BadFrame, ClientFrames, MAX_FRAME, ServeSettings, Server, WaitingQuestion};
+use vestal_serve::{
+    BadFrame, ClientFrames, ClientLocation, MAX_FRAME, ServeSettings, Server, WaitingQuestion,
+};
 
 use super::bad_request;
 use crate::app::{App, AppState};
@@ -103,7 +105,11 @@ impl Chats {
             vestal_runtime::redactor(&settings).map_err(|error| unusable(error.to_string()))?;
         let runtime = Runtime::builder(engine).redactor(redactor).remember_approvals().build();
         let runtime = runtime.await.map_err(|error| unusable(error.to_string()))?;
-        let server = Server::builder(runtime.clone(), wanted).source("dashboard").build();
+        // What a page may ask is listed above; a user who is logged in as operator is at the machine.
+        let server = Server::builder(runtime.clone(), wanted)
+            .source("dashboard")
+            .clients(ClientLocation::Local)
+            .build();
         let server = server.map_err(|error| unusable(error.to_string()))?;
         chats.insert(profile.clone(), ProfileChat { server: server.clone(), runtime });
         Ok(server)
@@ -204,14 +210,14 @@ async fn serve(app: App, caller: Caller, server: Server, socket: WebSocket) {
         () = reader => writer.abort(),
         _ = &mut writer => {}
     }
-    // A turn that runs goes on; whoever comes back finds it.
+    // A running turn continues; a page that reconnects finds it.
     drop(connection);
 }
 
 /// Returns the frame that is passed on, or the answer to one that is not. What is passed on is written
 /// anew, so that both sides read the same in it, also of a member that was given twice.
 fn allowed(text: &str) -> Result<String, String> {
-    // What is no JSON or no request is answered behind this.
+    // What is not JSON or no request is answered behind this.
     let Ok(mut frame) = serde_json::from_str::<Value>(text) else { return Ok(text.to_owned()) };
     let method = frame["method"].as_str().unwrap_or_default();
     if !METHODS.contains(&method) {

@@ -1,7 +1,7 @@
 //! Files of a sandbox: browsed, looked at, changed, uploaded and downloaded.
 //!
 //! What a file says is hostile. It reaches a page as JSON, which pages show as text, as a picture of a
-//! few kinds that are no documents, or as a download. No file is ever an answer that a browser
+//! few kinds that are not documents, or as a download. No file is ever an answer that a browser
 //! would open as a page of this server.
 
 use std::io;
@@ -24,7 +24,7 @@ use vestal_sandbox::files::{
 use vestal_sandbox::{CreateMode, FaultCode, FileKind, FileVersion, Metadata};
 
 use super::bad_request;
-use super::sandboxes::SandboxTarget;
+use super::sandboxes::ProfileSandbox;
 use crate::app::{App, AppState};
 use crate::error::PageError;
 use crate::gate::{DeclaredRoute, Right, Route};
@@ -45,8 +45,8 @@ const PIECE: usize = 64 << 10;
 const SIGNATURE: u64 = 16;
 
 pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
-    // Whoever may only look does not look into files: in a sandbox of this machine these are all files
-    // of whoever runs the dashboard, with keys and passwords among them.
+    // A viewer does not see files: in a sandbox of this machine these are all files of the user who
+    // runs the dashboard, with keys and passwords among them.
     const DIRECTORY: &str = "/api/sandboxes/{profile}/{task}/files";
     vec![
         Route::get(DIRECTORY, list).needs(Right::Operator),
@@ -66,7 +66,7 @@ type SandboxPath = Path<(String, String)>;
 
 /// Returns the files of a sandbox that runs. Looking at them starts nothing, and is no use of it.
 async fn files(app: &AppState, profile: &str, task: &str) -> Result<Files, PageError> {
-    let target = SandboxTarget::find(app, profile, task).await?;
+    let target = ProfileSandbox::find(app, profile, task).await?;
     let connection = target.engine.observe(&target.task).await?;
     Ok(Files::new(connection))
 }
@@ -100,7 +100,7 @@ fn refused(error: FileError) -> PageError {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ListQuery {
+pub(super) struct DirectoryQuery {
     /// The directory; where commands start unless given.
     #[serde(default)]
     path: String,
@@ -112,9 +112,9 @@ pub(super) struct ListQuery {
 async fn list(
     State(app): State<App>,
     Path((profile, task)): SandboxPath,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    query: Result<Query<DirectoryQuery>, QueryRejection>,
 ) -> Result<Json<DirectoryPageView>, PageError> {
-    let ListQuery { path, skip } = queried(query)?;
+    let DirectoryQuery { path, skip } = queried(query)?;
     let files = files(&app, &profile, &task).await?;
     let path = if path.is_empty() { "." } else { &path };
     let metadata = files.stat(path, Links::Follow).await.map_err(refused)?;
@@ -138,7 +138,7 @@ pub(super) struct FileQuery {
     path: String,
 }
 
-/// Returns a file as a page shows it. Of one that is no text only its description is sent.
+/// Returns a file as a page shows it. Of one that is not text only its description is sent.
 async fn view(
     State(app): State<App>,
     Path((profile, task)): SandboxPath,
@@ -183,8 +183,8 @@ fn text_of(bytes: &[u8], is_whole: bool) -> Option<String> {
     }
 }
 
-/// Returns the type of a picture that is no document, by its first bytes. SVG is a document.
-fn picture_kind(bytes: &[u8]) -> Option<&'static str> {
+/// Returns the type of a picture that is not a document, by its first bytes. SVG is a document.
+pub(super) fn picture_kind(bytes: &[u8]) -> Option<&'static str> {
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
     let is_avif = matches!(bytes.get(4..12), Some(b"ftypavif" | b"ftypavis"));
     match bytes {
@@ -208,7 +208,7 @@ async fn picture(
     let first = files.read_range(&path, 0, SIGNATURE).await.map_err(refused)?;
     let kind = picture_kind(&first.bytes)
         .filter(|_| first.metadata.version.size <= MAX_PICTURE)
-        .ok_or_else(|| PageError::invalid("it is no picture that is shown here"))?;
+        .ok_or_else(|| PageError::invalid("it is not a picture that is shown here"))?;
     // A file that was changed between the two reads is not sent as what it was.
     let bytes = files.read(&path, MAX_PICTURE).await.map_err(refused)?;
     if picture_kind(&bytes) != Some(kind) {
@@ -305,7 +305,7 @@ fn version_of(text: &str) -> Result<FileVersion, PageError> {
         };
         parts.next().is_none().then_some(version)
     };
-    parse().ok_or_else(|| PageError::invalid("the version of the file is none"))
+    parse().ok_or_else(|| PageError::invalid("the version of the file is invalid"))
 }
 
 #[derive(Debug, Deserialize)]
@@ -380,7 +380,7 @@ async fn mkdir(
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct RenameRequest {
+pub(super) struct RenameFileRequest {
     from: String,
     to: String,
 }
@@ -388,16 +388,16 @@ pub(super) struct RenameRequest {
 async fn rename(
     State(app): State<App>,
     Path((profile, task)): SandboxPath,
-    body: Result<Json<RenameRequest>, JsonRejection>,
+    body: Result<Json<RenameFileRequest>, JsonRejection>,
 ) -> Result<Json<()>, PageError> {
-    let RenameRequest { from, to } = given(body)?;
+    let RenameFileRequest { from, to } = given(body)?;
     let files = files(&app, &profile, &task).await?;
     files.rename(&from, &to, Overwrite::Never).await.map_err(refused)?;
     Ok(Json(()))
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct DeleteRequest {
+pub(super) struct DeleteFileRequest {
     path: String,
     /// Whether a directory goes with all that is in it.
     #[serde(default)]
@@ -407,9 +407,9 @@ pub(super) struct DeleteRequest {
 async fn delete(
     State(app): State<App>,
     Path((profile, task)): SandboxPath,
-    body: Result<Json<DeleteRequest>, JsonRejection>,
+    body: Result<Json<DeleteFileRequest>, JsonRejection>,
 ) -> Result<Json<()>, PageError> {
-    let DeleteRequest { path, recursive } = given(body)?;
+    let DeleteFileRequest { path, recursive } = given(body)?;
     let files = files(&app, &profile, &task).await?;
     let depth = if recursive { Depth::Recursive } else { Depth::One };
     files.delete(&path, depth).await.map_err(refused)?;
@@ -458,7 +458,7 @@ mod tests {
         let bytes = "grün".as_bytes();
         assert_eq!(text_of(bytes, true).as_deref(), Some("grün"));
         assert_eq!(text_of(&bytes[..3], false).as_deref(), Some("gr"));
-        assert_eq!(text_of(&bytes[..3], true), None, "the file itself is no text");
+        assert_eq!(text_of(&bytes[..3], true), None, "the file itself is not text");
         assert_eq!(text_of(b"a\0b", true), None);
         assert_eq!(text_of(b"\xff", false), None);
     }

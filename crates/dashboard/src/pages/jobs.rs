@@ -19,7 +19,7 @@ use vestal_sandbox::job::{self, AfterInput, JobEvent, JobStream};
 use vestal_sandbox::{AttachJob, CommandInput, JobId, JobInfo, JobState, OutputDelivery, Stream};
 
 use super::bad_request;
-use super::sandboxes::SandboxTarget;
+use super::sandboxes::ProfileSandbox;
 use crate::app::App;
 use crate::error::PageError;
 use crate::events::{self, KEEP_ALIVE};
@@ -52,7 +52,7 @@ pub(super) fn job_id(text: &str) -> Result<JobId, PageError> {
         .map_err(|error: vestal_sandbox::InvalidJobId| PageError::invalid(error.to_string()))
 }
 
-pub(super) async fn find(target: &SandboxTarget, id: &JobId) -> Result<JobInfo, PageError> {
+pub(super) async fn find(target: &ProfileSandbox, id: &JobId) -> Result<JobInfo, PageError> {
     let connection = target.engine.observe(&target.task).await?;
     Ok(job::wait(&connection, id, Some(Duration::ZERO)).await?)
 }
@@ -61,7 +61,7 @@ async fn show(
     State(app): State<App>,
     Path((profile, task, id)): JobPath,
 ) -> Result<Json<JobView>, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let info = find(&target, &job_id(&id)?).await?;
     Ok(Json(JobView::new(target.task.as_str(), &info)))
 }
@@ -71,7 +71,7 @@ async fn kill(
     State(app): State<App>,
     Path((profile, task, id)): JobPath,
 ) -> Result<Json<JobView>, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     // What does not run is not started to be killed.
     let connection = target.engine.observe(&target.task).await?;
     let info = job::kill(&connection, &job_id(&id)?).await?;
@@ -79,7 +79,7 @@ async fn kill(
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct LogQuery {
+pub(super) struct JobLogQuery {
     /// The id of the last event that the page has.
     #[serde(default)]
     cursor: String,
@@ -87,12 +87,12 @@ pub(super) struct LogQuery {
 
 /// An offset in each stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Offsets {
+struct JobLogOffsets {
     stdout: u64,
     stderr: u64,
 }
 
-impl Offsets {
+impl JobLogOffsets {
     fn parse(text: &str) -> Option<Self> {
         let (stdout, stderr) = text.trim().split_once('.')?;
         Some(Self { stdout: stdout.parse().ok()?, stderr: stderr.parse().ok()? })
@@ -116,13 +116,13 @@ async fn log(
     caller: Caller,
     Path((profile, task, id)): JobPath,
     headers: HeaderMap,
-    Query(query): Query<LogQuery>,
+    Query(query): Query<JobLogQuery>,
 ) -> Result<Response, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let info = find(&target, &job_id(&id)?).await?;
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
-    let given = Offsets::parse(last.unwrap_or(&query.cursor));
-    let offsets = given.unwrap_or_else(|| Offsets::tail(&info));
+    let given = JobLogOffsets::parse(last.unwrap_or(&query.cursor));
+    let offsets = given.unwrap_or_else(|| JobLogOffsets::tail(&info));
     let request = AttachJob {
         id: info.id.clone(),
         stdout_from: offsets.stdout,
@@ -140,24 +140,31 @@ async fn log(
         pending.push_back(Event::default().event("begin").data(begin.to_string()));
     }
     let task = target.task.to_string();
-    let state =
-        Following { app, caller, job: Some(job), task, offsets, pending, asked_at: Instant::now() };
-    Ok(events::response(stream::unfold(state, Following::next)))
+    let state = FollowedJob {
+        app,
+        caller,
+        job: Some(job),
+        task,
+        offsets,
+        pending,
+        asked_at: Instant::now(),
+    };
+    Ok(events::response(stream::unfold(state, FollowedJob::next)))
 }
 
-struct Following {
+struct FollowedJob {
     app: App,
     caller: Caller,
     /// Nothing once it has ended.
     job: Option<JobStream>,
     task: String,
-    offsets: Offsets,
+    offsets: JobLogOffsets,
     pending: VecDeque<Event>,
     /// When it was last asked whether the session still counts.
     asked_at: Instant,
 }
 
-impl Following {
+impl FollowedJob {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
             if let Some(event) = self.pending.pop_front() {
@@ -220,7 +227,7 @@ impl Following {
         self.pending.push_back(event);
     }
 
-    /// Bytes that are no text are shown as replacement characters; the page makes nothing of them
+    /// Bytes that are not text are shown as replacement characters; the page makes nothing of them
     /// but text.
     fn output(&self, stream: &str, bytes: &[u8]) -> Event {
         let data = json!({ "stream": stream, "text": String::from_utf8_lossy(bytes) });
@@ -235,7 +242,7 @@ async fn input(
     Path((profile, task, id)): JobPath,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let id = job_id(&id)?;
     let upgrade =
         upgrade.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
@@ -243,7 +250,7 @@ async fn input(
     Ok(upgrade.on_upgrade(move |socket| write(app, caller, target, id, socket)))
 }
 
-async fn write(app: App, caller: Caller, target: SandboxTarget, id: JobId, mut socket: WebSocket) {
+async fn write(app: App, caller: Caller, target: ProfileSandbox, id: JobId, mut socket: WebSocket) {
     loop {
         let message = tokio::select! {
             () = app.stop.cancelled() => return,
@@ -280,10 +287,10 @@ mod tests {
 
     #[test]
     fn a_cursor_of_a_log_is_an_offset_in_each_stream() {
-        let offsets = Offsets { stdout: 7, stderr: 9 };
-        assert_eq!(Offsets::parse(&offsets.id()), Some(offsets));
+        let offsets = JobLogOffsets { stdout: 7, stderr: 9 };
+        assert_eq!(JobLogOffsets::parse(&offsets.id()), Some(offsets));
         for bad in ["", "7", "7.x", "-1.2", "1.2.3"] {
-            assert_eq!(Offsets::parse(bad), None, "{bad}");
+            assert_eq!(JobLogOffsets::parse(bad), None, "{bad}");
         }
     }
 }

@@ -14,6 +14,7 @@ mod now;
 mod operations;
 mod ports;
 mod profiles;
+mod received;
 mod review;
 mod sandboxes;
 mod schedules;
@@ -29,6 +30,7 @@ use serde::Deserialize;
 use vestal_config::ProfileName;
 
 pub(crate) use chat::Chats;
+pub(crate) use received::remove_left_files;
 
 use crate::app::App;
 use crate::error::PageError;

@@ -13,7 +13,7 @@ use axum::response::sse::Event;
 use futures_util::stream;
 use tokio::sync::watch::Receiver;
 use vestal_api::AgentRunQuestionKind;
-use vestal_api::dashboard::NoticeView;
+use vestal_api::dashboard::{AskingTurn, NoticeView};
 use vestal_board::Status;
 
 use super::now;
@@ -33,8 +33,8 @@ async fn follow(State(app): State<App>, caller: Caller) -> Response {
     let mut numbers = app.watch.numbers();
     let seen = *numbers.borrow_and_update();
     let known = notices(&app).await.into_iter().map(|notice| notice.id).collect();
-    let state = Noticing { app, caller, numbers, seen, known, pending: VecDeque::new() };
-    events::response(stream::unfold(state, Noticing::next))
+    let state = NoticeStream { app, caller, numbers, seen, known, pending: VecDeque::new() };
+    events::response(stream::unfold(state, NoticeStream::next))
 }
 
 /// Returns all that needs a person now.
@@ -55,14 +55,19 @@ async fn notices(app: &AppState) -> Vec<NoticeView> {
             page: format!("/board/{}/{}{review}", one.board, task.id),
         }
     });
-    let questions = now::questions(app, None).await.into_iter().map(|one| {
+    let asked = now::questions(app, &app.data.profiles()).await;
+    let questions = asked.questions.into_iter().map(|one| {
         let detail = match one.question.kind {
             AgentRunQuestionKind::Approval { action, .. } => format!("May it do this? {action}"),
             AgentRunQuestionKind::Clarification { question, .. } => question,
         };
         NoticeView {
             id: format!("question/{}/{}/{}", one.profile, one.session, one.question.id),
-            title: one.title.unwrap_or_else(|| "A conversation".to_owned()),
+            title: one.title.unwrap_or_else(|| match one.asked_by {
+                AskingTurn::Chat => "A conversation".to_owned(),
+                AskingTurn::GatewayRun => "A run of the API".to_owned(),
+                AskingTurn::GatewaySession => "A conversation over the API".to_owned(),
+            }),
             detail,
             page: "/".to_owned(),
         }
@@ -70,7 +75,7 @@ async fn notices(app: &AppState) -> Vec<NoticeView> {
     of_tasks.chain(questions).collect()
 }
 
-struct Noticing {
+struct NoticeStream {
     app: App,
     caller: Caller,
     numbers: Receiver<Numbers>,
@@ -81,7 +86,7 @@ struct Noticing {
     pending: VecDeque<NoticeView>,
 }
 
-impl Noticing {
+impl NoticeStream {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
             if let Some(notice) = self.pending.pop_front() {
@@ -104,7 +109,8 @@ impl Noticing {
             let now = *self.numbers.borrow_and_update();
             let seen = std::mem::replace(&mut self.seen, now);
             let is_news = |topic: Topic| now[topic as usize] != seen[topic as usize];
-            if !is_news(Topic::Board) && !is_news(Topic::Conversations) {
+            // A gateway whose turn asks something says so in its state.
+            if ![Topic::Board, Topic::Conversations, Topic::Gateways].into_iter().any(is_news) {
                 continue;
             }
             let found = notices(&self.app).await;

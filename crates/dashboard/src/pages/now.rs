@@ -4,20 +4,21 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use vestal_agent::Approval;
-use vestal_api::dashboard::{DiskView, HomeView, NowView, TroubleView, WaitingQuestionView};
-use vestal_api::{
-    AgentRunQuestion, AgentRunQuestionKind, BoardTaskView, SandboxState, SandboxView,
+use vestal_api::dashboard::{
+    AskingTurn, DiskView, HomeView, NowView, QuestionAnswer, QuestionsView, TroubleView,
+    WaitingQuestionView,
 };
+use vestal_api::{BoardTaskView, SandboxState, SandboxView};
 use vestal_board::Status;
 use vestal_board::store::{Order, TaskQuery};
 use vestal_config::ProfileName;
-use vestal_runtime::{AnswerError, RemoteAnswer, RemoteQuestionKind};
+use vestal_runtime::AnswerError;
 use vestal_serve::WaitingQuestion;
 
 use super::task::read;
 use super::{ProfileQuery, sandboxes};
 use crate::app::{App, AppState};
+use crate::data::QuestionAddress;
 use crate::error::PageError;
 use crate::gate::{DeclaredRoute, Right, Route};
 
@@ -62,7 +63,7 @@ async fn now(
     view.troubles.extend(found.troubles);
     for sandbox in found.sandboxes {
         view.sandboxes_running += u64::from(sandbox.state == SandboxState::Running);
-        if is_of_interest(&sandbox) {
+        if is_shown_now(&sandbox) {
             view.sandboxes.push(sandbox);
         }
     }
@@ -78,43 +79,63 @@ fn disk(app: &AppState) -> Option<DiskView> {
     Some(DiskView::new(path, bytes(found.f_bavail), bytes(found.f_blocks)))
 }
 
-/// Returns what turns of open conversations wait for.
-pub(super) async fn questions(app: &AppState, profile: Option<&str>) -> Vec<WaitingQuestionView> {
-    let open = app.chats.questions().await;
-    let wanted = open.into_iter().filter(|(of, _)| profile.is_none_or(|name| of.as_str() == name));
+/// What turns wait for, and why it is not all of it.
+pub(super) struct QuestionsNow {
+    pub(super) questions: Vec<WaitingQuestionView>,
+    troubles: Vec<TroubleView>,
+}
+
+/// Returns what turns of open conversations wait for: those of the dashboard's chats, and those of the
+/// gateways. One gateway that cannot be asked keeps no other from being shown.
+pub(super) async fn questions(app: &AppState, profiles: &[ProfileName]) -> QuestionsNow {
+    let of_chats = app.chats.questions().await.into_iter();
     let view = |(profile, waiting): (ProfileName, WaitingQuestion)| {
         let WaitingQuestion { session, conversation, title, question } = waiting;
-        let kind = match question.kind {
-            RemoteQuestionKind::Approval(asked) => AgentRunQuestionKind::Approval {
-                action: asked.action,
-                reason: asked.reason,
-                pattern: asked.pattern,
-                may_last: asked.may_last,
-            },
-            RemoteQuestionKind::Clarification(asked) => AgentRunQuestionKind::Clarification {
-                question: asked.question,
-                choices: asked.choices,
-            },
-        };
-        let question = AgentRunQuestion { id: question.id, kind };
-        let profile = profile.to_string();
-        WaitingQuestionView { profile, session, conversation, title, question }
+        WaitingQuestionView {
+            profile: profile.to_string(),
+            asked_by: AskingTurn::Chat,
+            session,
+            conversation,
+            title,
+            question: question.into(),
+        }
     };
-    wanted.map(view).collect()
+    let mut found = QuestionsNow {
+        questions: of_chats.filter(|(of, _)| profiles.contains(of)).map(view).collect(),
+        troubles: Vec::new(),
+    };
+    let ask = |profile: &ProfileName| {
+        let profile = profile.clone();
+        async move { (app.host.gateway_questions(&profile).await, profile) }
+    };
+    for (asked, profile) in futures_util::future::join_all(profiles.iter().map(ask)).await {
+        match asked {
+            Ok(questions) => found.questions.extend(questions),
+            Err(error) => found.troubles.push(
+                TroubleView::new(format!("questions of the gateway of profile {profile}"), &error)
+                    .advise(format!("vestal -p {profile} gateway status says more")),
+            ),
+        }
+    }
+    found
 }
 
 async fn waiting(
     State(app): State<App>,
     Query(query): Query<ProfileQuery>,
-) -> Json<Vec<WaitingQuestionView>> {
-    let profile = query.profile.filter(|name| !name.is_empty());
-    Json(questions(&app, profile.as_deref()).await)
+) -> Result<Json<QuestionsView>, PageError> {
+    let profiles = app.data.profiles_of(query.profile.as_deref())?;
+    let QuestionsNow { questions, troubles } = questions(&app, &profiles).await;
+    Ok(Json(QuestionsView { questions, troubles }))
 }
 
 /// An answer to a question of a turn that runs: one of the two.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerBody {
+    /// Whose turn asks.
+    #[serde(default)]
+    asked_by: AskingTurn,
     /// To a request for approval.
     choice: Option<ApprovalChoice>,
     /// To a question of the model; empty: there is none.
@@ -134,34 +155,40 @@ async fn answer(
     State(app): State<App>,
     Path((profile, session, question)): Path<(String, String, String)>,
     body: Result<Json<AnswerBody>, JsonRejection>,
-) -> Result<Json<Vec<WaitingQuestionView>>, PageError> {
+) -> Result<Json<()>, PageError> {
     let Json(body) = read(body)?;
     let home = app.data.profile(&profile)?;
     let answer = match (body.choice, body.answer) {
-        (Some(ApprovalChoice::Once), None) => RemoteAnswer::Approval(Approval::Once),
-        (Some(ApprovalChoice::Session), None) => RemoteAnswer::Approval(Approval::Conversation),
-        (Some(ApprovalChoice::Deny), None) => RemoteAnswer::Approval(Approval::Deny(None)),
+        (Some(ApprovalChoice::Once), None) => QuestionAnswer::Once,
+        (Some(ApprovalChoice::Session), None) => QuestionAnswer::Session,
+        (Some(ApprovalChoice::Deny), None) => QuestionAnswer::Deny,
         (None, Some(words)) => {
-            RemoteAnswer::Clarification(Some(words).filter(|words| !words.trim().is_empty()))
+            QuestionAnswer::Words(Some(words).filter(|words| !words.trim().is_empty()))
         }
         _ => return Err(PageError::invalid("either choice or answer is needed")),
     };
-    let answered = app.chats.answer(home.profile(), &session, &question, answer).await;
-    answered.map_err(|error| match error {
-        AnswerError::NotOpen => PageError::conflict("the question does not wait any more"),
-        error => PageError::invalid(error.to_string()),
-    })?;
-    Ok(Json(questions(&app, Some(&profile)).await))
+    if body.asked_by == AskingTurn::Chat {
+        let answered = app.chats.answer(home.profile(), &session, &question, answer.into()).await;
+        answered.map_err(|error| match error {
+            AnswerError::NotOpen => PageError::conflict("the question does not wait any more"),
+            error => PageError::invalid(error.to_string()),
+        })?;
+    } else {
+        let address = QuestionAddress { asked_by: body.asked_by, session, question };
+        let answered = app.host.answer_gateway_question(home.profile(), &address, answer).await;
+        answered.map_err(PageError::conflict)?;
+    }
+    Ok(Json(()))
 }
 
 /// Reports whether a sandbox is worth a line on the first page.
-fn is_of_interest(sandbox: &SandboxView) -> bool {
+fn is_shown_now(sandbox: &SandboxView) -> bool {
     let is_silent = matches!(sandbox.state, SandboxState::Unresponsive | SandboxState::Unknown);
     is_silent || sandbox.jobs_running > 0 || !sandbox.drift.is_empty() || sandbox.trouble.is_some()
 }
 
 #[derive(Default)]
-pub(super) struct Tasks {
+pub(super) struct TasksNow {
     pub(super) needs_you: Vec<BoardTaskView>,
     total: u64,
     running: Vec<BoardTaskView>,
@@ -169,8 +196,8 @@ pub(super) struct Tasks {
 }
 
 /// Reads all boards. One that cannot be read keeps no other from being shown.
-pub(super) async fn tasks(app: &AppState, profile: Option<&str>) -> Tasks {
-    let mut found = Tasks::default();
+pub(super) async fn tasks(app: &AppState, profile: Option<&str>) -> TasksNow {
+    let mut found = TasksNow::default();
     let boards = match app.data.boards() {
         Ok(boards) => boards,
         Err(error) => {
@@ -197,19 +224,25 @@ pub(super) async fn tasks(app: &AppState, profile: Option<&str>) -> Tasks {
                 ..TaskQuery::default()
             };
             let attention = TaskQuery { needs_attention: true, ..base.clone() };
-            let review = TaskQuery { statuses: vec![Status::Review], ..base.clone() };
+            let waiting =
+                TaskQuery { statuses: vec![Status::Review, Status::Blocked], ..base.clone() };
             let running = TaskQuery { statuses: vec![Status::Running], ..base };
             let view = |task: &vestal_board::Task| BoardTaskView::new(&slug, task);
             let needed = read.list(&attention).await?;
-            // Work that a person has to look at; a reviewer's own is looked at by itself.
-            let reviews = read.list(&review).await?;
+            // Work that a person has to look at, where no reviewer of its own does, and tasks that wait
+            // for one without having been given up: somebody has blocked them.
+            let waiting = read.list(&waiting).await?;
             let is_new = |task: &&vestal_board::Task| {
-                task.reviewer.is_none() && needed.iter().all(|other| other.id != task.id)
+                let waits_for_person = match task.status {
+                    Status::Review => task.reviewer.is_none(),
+                    _ => task.wake_at.is_none(),
+                };
+                waits_for_person && needed.iter().all(|other| other.id != task.id)
             };
-            let reviews: Vec<_> = reviews.iter().filter(is_new).map(view).collect();
-            found.total += read.count(&attention).await? + reviews.len() as u64;
+            let waiting: Vec<_> = waiting.iter().filter(is_new).map(view).collect();
+            found.total += read.count(&attention).await? + waiting.len() as u64;
             found.needs_you.extend(needed.iter().map(view));
-            found.needs_you.extend(reviews);
+            found.needs_you.extend(waiting);
             found.running.extend(read.list(&running).await?.iter().map(view));
             Ok::<_, PageError>(())
         };

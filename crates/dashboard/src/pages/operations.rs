@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use vestal_api::{GatewayLogLineView, GatewayStatusView, HealthReportView, LogSource, log_sources};
-use vestal_logs::{Level, LogFilter, Merged};
+use vestal_logs::{Level, LogFilter, MergedLogs};
 
 use super::OneProfileQuery;
 use crate::app::App;
@@ -67,7 +67,7 @@ async fn restart_gateway(
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct LogsQuery {
+pub(super) struct ProfileLogsQuery {
     profile: Option<String>,
     level: Option<String>,
     session: Option<String>,
@@ -81,7 +81,7 @@ pub(super) struct LogsQuery {
 /// Returns the newest entries of all logs, merged by time.
 async fn logs(
     State(app): State<App>,
-    Query(query): Query<LogsQuery>,
+    Query(query): Query<ProfileLogsQuery>,
 ) -> Result<Json<Vec<GatewayLogLineView>>, PageError> {
     let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let level = match given(query.level) {
@@ -102,22 +102,15 @@ async fn logs(
         Some(name) => Some(vec![app.data.profile(&name)?.profile().clone()]),
         None => None,
     };
-    let filter = LogFilter { level, session: given(query.session), since: None };
-    let text = given(query.text).map(|text| text.to_lowercase());
+    let text = given(query.text).map(|text| text.trim().to_lowercase());
+    let session = given(query.session).map(|session| session.trim().to_owned());
+    let filter = LogFilter { level, session, since: None, text };
     let count = query.entries.unwrap_or(ENTRIES).min(MAX_ENTRIES);
     let root = app.data.root().clone();
     // Files are read: not on a thread that serves others.
     let read = move || {
-        let mut merged = Merged::new(log_sources(&root, profiles.as_deref(), &wanted), filter);
-        // A text is looked for in more than is shown.
-        let looked_at = if text.is_some() { MAX_ENTRIES * 5 } else { count };
-        let mut found: Vec<GatewayLogLineView> =
-            merged.last(looked_at).into_iter().map(Into::into).collect();
-        if let Some(text) = text {
-            found.retain(|entry| entry.line.to_lowercase().contains(&text));
-        }
-        let surplus = found.len().saturating_sub(count);
-        found.split_off(surplus)
+        let mut merged = MergedLogs::new(log_sources(&root, profiles.as_deref(), &wanted), filter);
+        merged.last(count).into_iter().map(Into::into).collect::<Vec<GatewayLogLineView>>()
     };
     let found = tokio::task::spawn_blocking(read).await;
     Ok(Json(found.map_err(|error| PageError::internal(error.to_string()))?))

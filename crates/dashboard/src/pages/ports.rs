@@ -6,11 +6,10 @@ use vestal_api::{PortView, PortsView, PreviewView};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::{Error, FaultCode, listening_ports};
 
-use super::sandboxes::SandboxTarget;
+use super::sandboxes::ProfileSandbox;
 use crate::app::App;
 use crate::error::PageError;
 use crate::gate::{Caller, DeclaredRoute, Right, Route};
-use crate::preview;
 
 pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
@@ -25,7 +24,7 @@ async fn list(
     caller: Caller,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<PortsView>, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let none = |why: &str| PortsView { ports: Vec::new(), no_preview: Some(why.to_owned()) };
     let connection = match target.engine.observe(&target.task).await {
         Ok(connection) => connection,
@@ -35,7 +34,7 @@ async fn list(
     match listening_ports(&connection).await {
         Ok(ports) => {
             let ports = ports.iter().map(PortView::from).collect();
-            Ok(Json(PortsView { ports, no_preview: preview::why_none(&caller) }))
+            Ok(Json(PortsView { ports, no_preview: app.previews.unavailable_reason(&caller) }))
         }
         Err(CallError::Fault(fault)) if fault.code == FaultCode::Unsupported => Ok(Json(none(
             "the program inside the sandbox is of an older version, which cannot tell its ports; \
@@ -52,7 +51,7 @@ async fn open(
     Path((profile, task, port)): Path<(String, String, u16)>,
 ) -> Result<Json<PreviewView>, PageError> {
     let home = app.data.profile(&profile)?;
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let connection = target.engine.observe(&target.task).await?;
     let ports = listening_ports(&connection).await?;
     if ports.iter().all(|found| found.port != port) {

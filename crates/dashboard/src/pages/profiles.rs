@@ -1,19 +1,23 @@
 //! Profiles: listed, made, cloned, renamed, deleted with what goes, exported and imported.
 
+use std::fs::File;
+
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::header;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
+use tokio_util::io::ReaderStream;
 use vestal_api::dashboard::ProfilePlanView;
 use vestal_api::{CreatedProfileView, DeletedProfileView, ImportedProfileView, RenamedProfileView};
 use vestal_config::{Home, ProfileName};
-use vestal_profiles::{ProfileError, ProfileListing, ProfileStart, Profiles};
+use vestal_profiles::{MAX_ARCHIVE, ProfileError, ProfileListing, ProfileStart, Profiles};
 use vestal_sandbox::{Engine, ProfileSandboxes, ProfileSandboxesError};
 
 use super::bad_request;
+use super::received::{PrivateDir, ReceivedFile};
 use crate::app::{App, AppState};
 use crate::error::PageError;
 use crate::gate::{DeclaredRoute, Right, Route, header_value};
@@ -43,7 +47,7 @@ async fn list(State(app): State<App>) -> Json<ProfileListing> {
 }
 
 #[derive(Deserialize)]
-struct CreateRequest {
+struct CreateProfileRequest {
     name: String,
     /// The profile whose settings, secrets, skills and memories it begins with.
     #[serde(default)]
@@ -54,7 +58,7 @@ struct CreateRequest {
 
 async fn create(
     State(app): State<App>,
-    body: Result<Json<CreateRequest>, JsonRejection>,
+    body: Result<Json<CreateProfileRequest>, JsonRejection>,
 ) -> Result<Json<CreatedProfileView>, PageError> {
     let Json(request) =
         body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
@@ -97,14 +101,14 @@ async fn plan(
 }
 
 #[derive(Deserialize)]
-struct RenameRequest {
+struct RenameProfileRequest {
     to: String,
 }
 
 async fn rename(
     State(app): State<App>,
     Path(profile): Path<String>,
-    body: Result<Json<RenameRequest>, JsonRejection>,
+    body: Result<Json<RenameProfileRequest>, JsonRejection>,
 ) -> Result<Json<RenamedProfileView>, PageError> {
     let Json(request) =
         body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
@@ -127,7 +131,7 @@ async fn rename(
 }
 
 #[derive(Deserialize)]
-struct DeleteRequest {
+struct DeleteProfileRequest {
     /// The name, once more.
     confirm: String,
 }
@@ -136,7 +140,7 @@ struct DeleteRequest {
 async fn delete(
     State(app): State<App>,
     Path(profile): Path<String>,
-    body: Result<Json<DeleteRequest>, JsonRejection>,
+    body: Result<Json<DeleteProfileRequest>, JsonRejection>,
 ) -> Result<Json<DeletedProfileView>, PageError> {
     let Json(request) =
         body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
@@ -168,21 +172,25 @@ async fn export(
     let made = {
         let name = name.clone();
         // Files are read and compressed: not on a thread that serves others.
-        tokio::task::spawn_blocking(move || -> Result<Vec<u8>, PageError> {
+        tokio::task::spawn_blocking(move || -> Result<File, PageError> {
             let dir = PrivateDir::new(&run)?;
             let path = dir.path().join("profile.tar.gz");
             profiles.export(&name, &path)?;
-            std::fs::read(&path).map_err(|error| PageError::internal(error.to_string()))
+            // What is open is read to its end when its name is gone.
+            File::open(&path).map_err(|error| PageError::internal(error.to_string()))
         })
         .await
     };
-    let bytes = made.map_err(|error| PageError::internal(error.to_string()))??;
+    let archive = made.map_err(|error| PageError::internal(error.to_string()))??;
     let disposition = header_value(&format!("attachment; filename=\"{name}.tar.gz\""))?;
+    let size = archive.metadata().map_err(|error| PageError::internal(error.to_string()))?.len();
     let headers = [
+        (header::CONTENT_LENGTH, header_value(&size.to_string())?),
         (header::CONTENT_TYPE, header::HeaderValue::from_static("application/gzip")),
         (header::CONTENT_DISPOSITION, disposition),
     ];
-    Ok((headers, bytes).into_response())
+    let pieces = ReaderStream::new(tokio::fs::File::from_std(archive));
+    Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
 #[derive(Deserialize)]
@@ -192,22 +200,21 @@ struct ImportQuery {
     name: String,
 }
 
-/// Makes a profile from an archive.
+/// Makes a profile from an archive, which is written to the disk as it comes.
 async fn import(
     State(app): State<App>,
     Query(query): Query<ImportQuery>,
-    body: Bytes,
+    headers: HeaderMap,
+    body: Body,
 ) -> Result<Json<ImportedProfileView>, PageError> {
     let name = Some(query.name).filter(|name| !name.trim().is_empty());
     let name = name.as_deref().map(named).transpose()?;
     let profiles = profiles(&app);
     let run = app.data.root().run_dir();
+    let received = ReceivedFile::new(&run, &headers, body, MAX_ARCHIVE).await?;
+    let archive = received.ok_or_else(too_large)?;
     let imported = tokio::task::spawn_blocking(move || -> Result<_, PageError> {
-        let dir = PrivateDir::new(&run)?;
-        let path = dir.path().join("profile.tar.gz");
-        let failed = |error: std::io::Error| PageError::internal(error.to_string());
-        std::fs::write(&path, &body).map_err(failed)?;
-        Ok(profiles.import(&path, name.as_ref())?)
+        Ok(profiles.import(&archive.path(), name.as_ref())?)
     });
     let imported = imported.await.map_err(|error| PageError::internal(error.to_string()))??;
     let home = &imported.home;
@@ -216,35 +223,14 @@ async fn import(
         path: home.dir().display().to_string(),
         files: imported.files,
         left_out: imported.left_out,
-        telling_settings: vestal_api::telling_settings(home),
+        telling_settings: vestal_api::safety_settings(home),
     }))
 }
 
-/// A directory that only we can read and that goes with this value.
-struct PrivateDir(std::path::PathBuf);
-
-impl PrivateDir {
-    fn new(run: &std::path::Path) -> Result<Self, PageError> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let mut random = [0_u8; 8];
-        getrandom::fill(&mut random).map_err(|error| PageError::internal(error.to_string()))?;
-        let path = run.join(format!("dashboard-archive-{:016x}", u64::from_ne_bytes(random)));
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| PageError::internal(format!("make {}: {error}", path.display())))?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-}
-
-impl Drop for PrivateDir {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::debug!(%error, "a directory for an archive stays behind");
-        }
-    }
+fn too_large() -> PageError {
+    let detail = format!("an archive may have at most {} MiB", MAX_ARCHIVE >> 20);
+    PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        .advise("no profile that was exported is larger; was another file chosen?")
 }
 
 impl From<ProfileError> for PageError {

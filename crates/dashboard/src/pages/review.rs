@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use vestal_api::{MergePlanView, MergedView, MovedView, TaskDetailsView, TaskDiffView};
@@ -67,8 +68,18 @@ async fn look(
 fn refused(error: &DiffError) -> PageError {
     let detail = error.to_string();
     match error {
-        DiffError::NoTree { .. } => PageError::not_found(detail)
-            .advise("files of a task without one are in its sandbox; look there"),
+        DiffError::Scratch { .. } => {
+            PageError::new(StatusCode::NOT_FOUND, "no_base", detail).advise(
+                "look at the files in the sandbox of its profile, below /workspace/kanban, and at what its worker attached",
+            )
+        }
+        DiffError::Directory { .. } => {
+            PageError::new(StatusCode::NOT_FOUND, "no_base", detail).advise(
+                "for changes that can be reviewed, create tasks with the workspace worktree",
+            )
+        }
+        // Its work can be accepted, or sent back, all the same.
+        DiffError::NoTree { .. } => PageError::new(StatusCode::NOT_FOUND, "no_base", detail),
         DiffError::NoAttempt { .. } => PageError::not_found(detail),
         DiffError::Workspace(_) => PageError::unavailable(detail),
     }
@@ -107,7 +118,7 @@ async fn patch(
     Ok(as_download(&format!("{id}{of}.patch"), Body::from(patch)))
 }
 
-/// Sends work back with comments on its lines: they are what the next attempt is told to do.
+/// Sends work back with comments on its lines: they are instructions for the next attempt.
 async fn review(
     State(app): State<App>,
     caller: Caller,

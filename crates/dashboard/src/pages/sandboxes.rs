@@ -33,12 +33,12 @@ pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
 }
 
 /// The engine and the task that a path names.
-pub(super) struct SandboxTarget {
+pub(super) struct ProfileSandbox {
     pub(super) engine: Engine,
     pub(super) task: TaskName,
 }
 
-impl SandboxTarget {
+impl ProfileSandbox {
     pub(super) async fn find(app: &AppState, profile: &str, task: &str) -> Result<Self, PageError> {
         let home = app.data.profile(profile)?;
         let engine = app.data.engine(home.profile()).await?;
@@ -68,13 +68,8 @@ async fn list_all(
 /// Lists the sandboxes of some profiles, all at the same time. One that cannot be read is said to be
 /// so, and the others are listed.
 pub(super) async fn list(app: &AppState, profiles: &[ProfileName]) -> SandboxesView {
-    let of_one = |profile: ProfileName| async move {
-        let listed = async {
-            let engine = app.data.engine(&profile).await?;
-            Ok::<_, PageError>(engine.list().await?)
-        };
-        (listed.await, profile)
-    };
+    let of_one =
+        |profile: ProfileName| async move { (app.data.sandboxes(&profile).await, profile) };
     let mut view = SandboxesView { sandboxes: Vec::new(), troubles: Vec::new() };
     let all = futures_util::future::join_all(profiles.iter().cloned().map(of_one)).await;
     for (listed, profile) in all {
@@ -93,7 +88,7 @@ async fn show(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<SandboxDetailsView>, PageError> {
-    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
+    let ProfileSandbox { engine, task } = ProfileSandbox::find(&app, &profile, &task).await?;
     let found = engine.inspect(&task).await?;
     let summary = found.iter().find(|summary| !summary.owned).or_else(|| found.first());
     let absent = || PageError::from(Error::NoSandbox { task: task.to_string() });
@@ -121,7 +116,7 @@ async fn start(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<Vec<String>>, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     Ok(Json(target.started().await?.notice_texts()))
 }
 
@@ -130,7 +125,7 @@ async fn touch(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<()>, PageError> {
-    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
+    let ProfileSandbox { engine, task } = ProfileSandbox::find(&app, &profile, &task).await?;
     engine.observe(&task).await?.touch(SHORT_CALL).await?;
     Ok(Json(()))
 }
@@ -140,7 +135,7 @@ async fn stop(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<StoppedView>, PageError> {
-    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
+    let ProfileSandbox { engine, task } = ProfileSandbox::find(&app, &profile, &task).await?;
     let found = engine.inspect(&task).await?;
     let files_lost = found.iter().any(vestal_sandbox::SandboxSummary::has_files_in_memory);
     let was_running = engine.stop(&task).await?;

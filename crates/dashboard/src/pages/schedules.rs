@@ -171,7 +171,7 @@ async fn run(
     let Found { store, id, .. } = Found::new(&app, &profile, &id).await?;
     let home = app.data.profile(&profile)?;
     if let Some(reason) = app.host.schedules_runner(home.profile()).await.reason {
-        return Err(PageError::conflict("nobody is there to run it").advise(reason));
+        return Err(PageError::conflict("no gateway is running").advise(reason));
     }
     let asked = store.request(&id, Timestamp::now()).await?;
     Ok(Json(ScheduleRunView::from(&asked)))

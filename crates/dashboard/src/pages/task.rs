@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderValue, header};
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -14,13 +14,15 @@ use vestal_api::{
 };
 use vestal_board::verbs::TaskEdit;
 use vestal_board::{
-    AttachmentSource, Authority, Board, NewAttachment, Status, TaskCompletion, TaskId,
+    AttachmentSource, Authority, Board, MAX_ATTACHMENT, NewAttachment, Status, TaskCompletion,
+    TaskId,
 };
 use vestal_config::ProfileName;
 use vestal_conversations::{LedgerFilter, WorkItem};
 
 use super::bad_request;
 use super::board::{settled, slug};
+use super::received::ReceivedFile;
 use super::usage::{add_ledgers, task_work};
 use crate::app::{App, AppState};
 use crate::error::PageError;
@@ -83,12 +85,12 @@ async fn usage(
     let work: WorkItem = task_work(board.slug(), &id);
     let filter = LedgerFilter { work: Some(work), ..LedgerFilter::default() };
     let mut report = UsageReport::new(UsageGrouping::Attempt, TimeZone::UTC, None, None);
-    // Whoever has worked on it; a profile that is gone took its ledger with it.
+    // Any profile may have worked on it; a deleted profile took its ledger with it.
     add_ledgers(&app, &app.data.profiles(), &filter, UsageGrouping::Attempt, &mut report).await;
     Ok(Json(report.finish()))
 }
 
-/// Sends a file of a task, to be kept and not to be shown: whoever attached it says what is in it.
+/// Sends a file of a task as a download, never to be shown: its content is the attacher's.
 async fn download(
     State(app): State<App>,
     Path((board, task, file)): Path<(String, String, i64)>,
@@ -139,32 +141,35 @@ fn disposition(name: &str) -> String {
     text
 }
 
-/// A file that somebody adds: its bytes in base64, since every change of the dashboard is JSON.
+/// A file that somebody adds; its bytes are the body.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AttachBody {
+pub(super) struct AttachQuery {
     name: String,
     #[serde(default)]
     content_type: String,
-    base64: String,
 }
 
 async fn attach(
     State(app): State<App>,
     caller: Caller,
     Path((board, task)): Path<(String, String)>,
-    body: Result<Json<AttachBody>, JsonRejection>,
+    query: Result<Query<AttachQuery>, QueryRejection>,
+    headers: HeaderMap,
+    body: Body,
 ) -> Result<Json<TaskDetailsView>, PageError> {
-    use base64::Engine as _;
-
-    let Json(body) = read(body)?;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(&body.base64);
-    let bytes = bytes.map_err(|error| PageError::invalid(format!("base64: {error}")))?;
+    let Query(query) = query.map_err(|error| bad_request(error.status(), error.body_text()))?;
     let (board, id) = find(&app, &board, &task).await?;
+    let run = app.data.root().run_dir();
+    let too_large = || {
+        let detail = format!("a file of a task may have at most {} MiB", MAX_ATTACHMENT >> 20);
+        PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    };
+    let received = ReceivedFile::new(&run, &headers, body, MAX_ATTACHMENT).await?;
+    let received = received.ok_or_else(too_large)?;
     let new = NewAttachment {
-        name: body.name,
-        content_type: Some(body.content_type).filter(|kind| !kind.is_empty()),
-        source: AttachmentSource::Bytes(bytes),
+        name: query.name,
+        content_type: Some(query.content_type).filter(|kind| !kind.is_empty()),
+        source: AttachmentSource::File(received.path()),
     };
     board.attach(&by(&caller), &id, new).await?;
     details(&board, &id).await

@@ -42,7 +42,7 @@ pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct LogQuery {
+pub(super) struct TaskLogQuery {
     /// The id of the last event that the page has.
     #[serde(default)]
     cursor: String,
@@ -54,16 +54,16 @@ async fn follow(
     caller: Caller,
     RoutePath((board, task)): RoutePath<(String, String)>,
     headers: HeaderMap,
-    Query(query): Query<LogQuery>,
+    Query(query): Query<TaskLogQuery>,
 ) -> Result<Response, PageError> {
     let (board, id) = find(&app, &board, &task).await?;
     let path = vestal_board::log_path(board.dir(), &id);
-    let watch = LogWatch::new(board.dir(), &path);
+    let watch = TaskLogWatch::new(board.dir(), &path);
     let watch = watch.map_err(|error| {
         PageError::unavailable(format!("the log {} cannot be watched: {error}", path.display()))
     })?;
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
-    let cursor = Cursor::parse(last.unwrap_or(&query.cursor));
+    let cursor = TaskLogCursor::parse(last.unwrap_or(&query.cursor));
     let mut log = WorkerLog { path, file: None, cursor, text: Utf8Pieces::default() };
     let mut pending = VecDeque::new();
     match log.open() {
@@ -75,8 +75,8 @@ async fn follow(
         }
         Err(error) => pending.push_back(failed(&error)),
     }
-    let state = Following { app, caller, log, watch, pending };
-    Ok(events::response(stream::unfold(state, Following::next)))
+    let state = FollowedTaskLog { app, caller, log, watch, pending };
+    Ok(events::response(stream::unfold(state, FollowedTaskLog::next)))
 }
 
 fn failed(error: &io::Error) -> Event {
@@ -84,15 +84,15 @@ fn failed(error: &io::Error) -> Event {
     Event::default().event("failed").data(data.to_string())
 }
 
-struct Following {
+struct FollowedTaskLog {
     app: App,
     caller: Caller,
     log: WorkerLog,
-    watch: LogWatch,
+    watch: TaskLogWatch,
     pending: VecDeque<Event>,
 }
 
-impl Following {
+impl FollowedTaskLog {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
             if let Some(event) = self.pending.pop_front() {
@@ -125,12 +125,12 @@ impl Following {
 
 /// Where a page is: in which file, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cursor {
+struct TaskLogCursor {
     inode: u64,
     offset: u64,
 }
 
-impl Cursor {
+impl TaskLogCursor {
     fn parse(text: &str) -> Option<Self> {
         let (inode, offset) = text.trim().split_once('.')?;
         Some(Self { inode: inode.parse().ok()?, offset: offset.parse().ok()? })
@@ -145,7 +145,7 @@ impl Cursor {
 struct WorkerLog {
     path: PathBuf,
     file: Option<File>,
-    cursor: Option<Cursor>,
+    cursor: Option<TaskLogCursor>,
     text: Utf8Pieces,
 }
 
@@ -171,7 +171,7 @@ impl WorkerLog {
             None => found.len().saturating_sub(TAIL_BYTES),
         };
         file.seek(SeekFrom::Start(offset))?;
-        self.cursor = Some(Cursor { inode, offset });
+        self.cursor = Some(TaskLogCursor { inode, offset });
         self.file = Some(file);
         Ok(offset)
     }
@@ -191,8 +191,8 @@ impl WorkerLog {
             if count > 0 {
                 cursor.offset += count as u64;
                 let text = self.text.push(&piece);
-                // What is held back is sent again to whoever comes back.
-                let sent = Cursor { offset: cursor.offset - self.text.held(), ..*cursor };
+                // Text that is held back is sent again to a page that reconnects.
+                let sent = TaskLogCursor { offset: cursor.offset - self.text.held(), ..*cursor };
                 let data = json!({ "stream": "stdout", "text": text }).to_string();
                 return Ok(Some(Event::default().event("output").id(sent.id()).data(data)));
             }
@@ -209,7 +209,7 @@ impl WorkerLog {
         match std::fs::symlink_metadata(&self.path) {
             Ok(found) if found.ino() == cursor.inode && found.len() >= cursor.offset => Ok(true),
             Ok(found) if found.ino() == cursor.inode => {
-                self.cursor = Some(Cursor { offset: 0, ..cursor });
+                self.cursor = Some(TaskLogCursor { offset: 0, ..cursor });
                 Ok(false)
             }
             Ok(_) => Ok(false),
@@ -229,7 +229,7 @@ impl Utf8Pieces {
         self.0.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.0) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            // Bytes that are no text are shown as replacement characters.
+            // Bytes that are not text are shown as replacement characters.
             _ => self.0.len(),
         };
         let rest = self.0.split_off(whole);
@@ -244,13 +244,13 @@ impl Utf8Pieces {
 }
 
 /// Tells when something happens in the directory of logs; it may be made only later.
-struct LogWatch {
+struct TaskLogWatch {
     fd: AsyncFd<OwnedFd>,
     dir: PathBuf,
     has_dir: bool,
 }
 
-impl LogWatch {
+impl TaskLogWatch {
     fn new(board: &Path, log: &Path) -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
@@ -314,7 +314,7 @@ mod tests {
     async fn a_log_is_followed_from_before_it_is_there_and_when_another_takes_its_place() {
         let board = tempfile::tempdir().unwrap();
         let path = board.path().join("logs").join("t_1.log");
-        let mut watch = LogWatch::new(board.path(), &path).unwrap();
+        let mut watch = TaskLogWatch::new(board.path(), &path).unwrap();
         let (file, cursor, text) = (None, None, Utf8Pieces::default());
         let mut log = WorkerLog { path: path.clone(), file, cursor, text };
         assert!(log.read().unwrap().is_none());
@@ -342,13 +342,13 @@ mod tests {
         std::fs::write(&path, "one\n").unwrap();
         let inode = std::fs::metadata(&path).unwrap().ino();
         let log = |cursor: &str| {
-            let (file, cursor) = (None, Cursor::parse(cursor));
+            let (file, cursor) = (None, TaskLogCursor::parse(cursor));
             WorkerLog { path: path.clone(), file, cursor, text: Utf8Pieces::default() }
         };
         assert_eq!(log(&format!("{inode}.2")).open().unwrap(), 2);
         assert_eq!(log(&format!("{inode}.99")).open().unwrap(), 4);
         assert_eq!(log("1.2").open().unwrap(), 0);
         assert_eq!(log("").open().unwrap(), 0);
-        assert_eq!(Cursor::parse("7"), None);
+        assert_eq!(TaskLogCursor::parse("7"), None);
     }
 }

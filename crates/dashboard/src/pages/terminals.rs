@@ -28,7 +28,7 @@ use vestal_sandbox::{
 
 use super::bad_request;
 use super::jobs::{find, job_id};
-use super::sandboxes::SandboxTarget;
+use super::sandboxes::ProfileSandbox;
 use crate::app::App;
 use crate::error::PageError;
 use crate::gate::{Caller, DeclaredRoute, Right, Route};
@@ -76,7 +76,7 @@ async fn list(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<TerminalsView>, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let connection = match target.engine.observe(&target.task).await {
         Ok(connection) => connection,
         // One that does not run has none.
@@ -110,7 +110,7 @@ async fn open(
     body: Result<Json<PageSize>, JsonRejection>,
 ) -> Result<Json<JobView>, PageError> {
     let Json(size) = body.map_err(|error| bad_request(error.status(), error.body_text()))?;
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let sandbox = target.started().await?;
     // What is drawn here is a terminal of this kind, whatever the sandbox says of it.
     let command = interactive_shell(SESSION, size.window())
@@ -121,7 +121,7 @@ async fn open(
 }
 
 #[derive(Debug, Deserialize)]
-struct ConnectQuery {
+struct TerminalQuery {
     /// The first byte that the page does not have; a page that comes anew has none.
     from: Option<u64>,
     rows: u16,
@@ -132,10 +132,10 @@ async fn connect(
     State(app): State<App>,
     caller: Caller,
     Path((profile, task, id)): Path<(String, String, String)>,
-    query: Result<Query<ConnectQuery>, QueryRejection>,
+    query: Result<Query<TerminalQuery>, QueryRejection>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, PageError> {
-    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    let target = ProfileSandbox::find(&app, &profile, &task).await?;
     let id = job_id(&id)?;
     let Query(query) = query.map_err(|error| bad_request(error.status(), error.body_text()))?;
     let size = PageSize { rows: query.rows, cols: query.cols }.window();
@@ -144,7 +144,7 @@ async fn connect(
     let upgrade = upgrade.max_message_size(MAX_FRAME).max_frame_size(MAX_FRAME);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let (mut sink, stream) = socket.split();
-        match Terminal::attach(app, caller, target, id, query.from, size).await {
+        match TerminalPage::attach(app, caller, target, id, query.from, size).await {
             Ok(terminal) => terminal.serve(sink, stream).await,
             Err(error) => {
                 // The page cannot read why an upgrade was refused; it can read this.
@@ -156,10 +156,10 @@ async fn connect(
 }
 
 /// One page at a terminal.
-struct Terminal {
+struct TerminalPage {
     app: App,
     caller: Caller,
-    target: SandboxTarget,
+    target: ProfileSandbox,
     job: JobStream,
     /// The offset of the next byte that is sent.
     position: u64,
@@ -170,7 +170,7 @@ struct Terminal {
 
 /// What a page wants besides typing.
 #[derive(Debug, Deserialize)]
-struct Wish {
+struct PageUpdate {
     /// It has drawn everything before this offset.
     drawn: Option<u64>,
     /// Its size is another.
@@ -183,11 +183,11 @@ enum Typed {
     Size(WindowSize),
 }
 
-impl Terminal {
+impl TerminalPage {
     async fn attach(
         app: App,
         caller: Caller,
-        target: SandboxTarget,
+        target: ProfileSandbox,
         id: JobId,
         from: Option<u64>,
         size: WindowSize,
@@ -231,14 +231,14 @@ impl Terminal {
             return;
         }
         let (typed, waiting) = mpsc::channel(MAX_WAITING);
-        let (tell, mut told) = mpsc::channel(8);
+        let (report, mut reports) = mpsc::channel(8);
         let (engine, task) = (self.target.engine.clone(), self.target.task.clone());
         let connect = move || {
             let (engine, task) = (engine.clone(), task.clone());
             async move { engine.observe(&task).await }
         };
         // Apart: a shell that does not read keeps nobody from seeing what it prints.
-        let typing = tokio::spawn(pass_on(connect, self.job.id().clone(), waiting, tell));
+        let typing = tokio::spawn(pass_on(connect, self.job.id().clone(), waiting, report));
         let mut pings = tokio::time::interval(PING_EVERY);
         pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut heard = tokio::time::Instant::now();
@@ -261,11 +261,11 @@ impl Terminal {
                     }
                     continue;
                 }
-                Some(trouble) = told.recv() => text(&json!({ "type": "trouble", "detail": trouble })),
+                Some(trouble) = reports.recv() => text(&json!({ "type": "trouble", "detail": trouble })),
                 event = self.job.next(), if has_room => match self.shown(event) {
-                    Shown::Nothing => continue,
-                    Shown::More(message) => message,
-                    Shown::Last(message) => {
+                    ShownTrouble::Nothing => continue,
+                    ShownTrouble::More(message) => message,
+                    ShownTrouble::Last(message) => {
                         send(&mut sink, message).await;
                         break;
                     }
@@ -288,15 +288,15 @@ impl Terminal {
                 if !self.app.gate.is_still_in(&self.caller).await {
                     return false;
                 }
-                // The shell has not read for long: the page is told so by whoever writes to it.
+                // The shell has not read for long: the writer reports that to the page.
                 typed.try_send(Typed::Bytes(bytes)).ok();
                 return true;
             }
-            Message::Text(text) => serde_json::from_str::<Wish>(&text),
+            Message::Text(text) => serde_json::from_str::<PageUpdate>(&text),
             Message::Ping(_) | Message::Pong(_) => return true,
             Message::Close(_) => return false,
         };
-        let Ok(Wish { drawn, size }) = wish else { return false };
+        let Ok(PageUpdate { drawn, size }) = wish else { return false };
         if let Some(drawn) = drawn {
             // What was not sent cannot have been drawn.
             self.drawn = drawn.clamp(self.drawn, self.position);
@@ -308,34 +308,34 @@ impl Terminal {
     }
 
     /// Returns what a page is shown of an event.
-    fn shown(&mut self, event: Result<Option<JobEvent>, Error>) -> Shown {
+    fn shown(&mut self, event: Result<Option<JobEvent>, Error>) -> ShownTrouble {
         match event {
             Ok(Some(JobEvent::Stdout(bytes))) => {
                 self.position += bytes.len() as u64;
-                Shown::More(Message::Binary(bytes))
+                ShownTrouble::More(Message::Binary(bytes))
             }
             Ok(Some(JobEvent::Gap { bytes, .. })) => {
                 self.position += bytes;
-                Shown::More(text(&json!({ "type": "gap", "bytes": bytes })))
+                ShownTrouble::More(text(&json!({ "type": "gap", "bytes": bytes })))
             }
             Ok(Some(JobEvent::Ended(info))) => {
                 let job = JobView::new(self.target.task.as_str(), &info);
-                Shown::Last(text(&json!({ "type": "ended", "job": job })))
+                ShownTrouble::Last(text(&json!({ "type": "ended", "job": job })))
             }
-            Ok(Some(JobEvent::Started { .. } | JobEvent::Stderr(_))) => Shown::Nothing,
+            Ok(Some(JobEvent::Started { .. } | JobEvent::Stderr(_))) => ShownTrouble::Nothing,
             // Its sandbox went away under it.
             Ok(None) => {
                 let detail = "the terminal has ended with its sandbox";
-                Shown::Last(text(&json!({ "type": "failed", "detail": detail })))
+                ShownTrouble::Last(text(&json!({ "type": "failed", "detail": detail })))
             }
             Err(error) => {
-                Shown::Last(text(&json!({ "type": "failed", "detail": error.to_string() })))
+                ShownTrouble::Last(text(&json!({ "type": "failed", "detail": error.to_string() })))
             }
         }
     }
 }
 
-enum Shown {
+enum ShownTrouble {
     Nothing,
     More(Message),
     Last(Message),
@@ -346,7 +346,7 @@ async fn pass_on<F: Future<Output = Result<Connection, Error>>>(
     connect: impl Fn() -> F,
     id: JobId,
     mut waiting: mpsc::Receiver<Typed>,
-    tell: mpsc::Sender<String>,
+    report: mpsc::Sender<String>,
 ) {
     let mut connection: Option<Connection> = None;
     let mut many = Vec::new();
@@ -376,7 +376,7 @@ async fn pass_on<F: Future<Output = Result<Connection, Error>>>(
                 Err(_) => "the terminal does not read; what was typed may be lost".to_owned(),
             };
             // A page that is gone needs no word.
-            tell.try_send(trouble).ok();
+            report.try_send(trouble).ok();
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct UsageQuery {
     by: Option<UsageGrouping>,
     /// Today and the days before it, so many in all; 0: from the first call on.
     days: Option<i64>,
-    /// The time zone of whoever looks, by its IANA name; that of the server unless given.
+    /// The viewer's time zone by its IANA name; that of the server unless given.
     zone: Option<String>,
     profile: Option<String>,
 }
@@ -52,7 +52,7 @@ async fn show(
     Ok(Json(report.finish()))
 }
 
-/// Returns the time zone of whoever looks; that of the server where this one is not known.
+/// Returns the viewer's time zone, or that of the server if it is unknown.
 fn zone_of(name: Option<&str>) -> Result<TimeZone, PageError> {
     match name.filter(|name| !name.is_empty()) {
         Some(name) => TimeZone::get(name)

@@ -10,12 +10,12 @@ use futures_util::stream;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::sandboxes::SandboxTarget;
+use super::sandboxes::ProfileSandbox;
 use crate::app::App;
 use crate::error::PageError;
 use crate::events::{self, KEEP_ALIVE};
 use crate::gate::{Caller, DeclaredRoute, Right, Route};
-use crate::samples::{Looking, News};
+use crate::samples::{News, SampleWatcher};
 
 pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![Route::get("/api/sandboxes/{profile}/{task}/usage", follow).needs(Right::Viewer)]
@@ -27,23 +27,23 @@ async fn follow(
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     let home = app.data.profile(&profile)?;
-    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
+    let ProfileSandbox { engine, task } = ProfileSandbox::find(&app, &profile, &task).await?;
     let looking = app.samples.look(home.profile(), &engine, &task).await?;
     let kept = serde_json::to_string(&looking.kept).unwrap_or_default();
     let pending = VecDeque::from([Event::default().event("kept").data(kept)]);
-    let state = Following { app, caller, looking: Some(looking), pending };
-    Ok(events::response(stream::unfold(state, Following::next)))
+    let state = FollowedUsage { app, caller, looking: Some(looking), pending };
+    Ok(events::response(stream::unfold(state, FollowedUsage::next)))
 }
 
-struct Following {
+struct FollowedUsage {
     app: App,
     caller: Caller,
     /// Nothing once it is over.
-    looking: Option<Looking>,
+    looking: Option<SampleWatcher>,
     pending: VecDeque<Event>,
 }
 
-impl Following {
+impl FollowedUsage {
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
             if let Some(event) = self.pending.pop_front() {

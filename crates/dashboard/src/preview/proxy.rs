@@ -1,9 +1,11 @@
 //! Passing a request on to a port inside a sandbox, and its answer back.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -12,6 +14,7 @@ use vestal_sandbox::connect_port;
 use super::{COOKIE, Previewed};
 use crate::app::App;
 use crate::error::PageError;
+use crate::events::KEEP_ALIVE;
 use crate::gate::header_value;
 
 /// Headers that belong to one connection, not to what is said over it.
@@ -25,9 +28,21 @@ const OF_CONNECTION: &[&str] = &[
     "transfer-encoding",
 ];
 
-/// Headers of an answer that would reach beyond the preview's own pages.
-const BEYOND: &[&str] =
-    &["strict-transport-security", "alt-svc", "public-key-pins", "nel", "report-to"];
+/// Headers of an answer that would reach beyond the preview's own pages. `Clear-Site-Data` ends cookies
+/// of the whole domain, which may be the dashboard's, too.
+const BEYOND: &[&str] = &[
+    "strict-transport-security",
+    "alt-svc",
+    "public-key-pins",
+    "nel",
+    "report-to",
+    "reporting-endpoints",
+    "clear-site-data",
+];
+
+/// What a proxy says about who asks begins with this, or is one of those.
+const OF_PROXY: &str = "x-forwarded-";
+const ALSO_OF_PROXY: &[&str] = &["forwarded", "x-real-ip"];
 
 /// Cookies of the dashboard begin with this. None comes here; should one, it goes no further.
 const OWN_COOKIES: &str = "vestal_";
@@ -48,22 +63,45 @@ pub(super) async fn pass_on(
     };
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| unreachable(&error))?;
-    // Until the answer is read to its end, or the browser is gone.
+    // Until the answer is read to its end, the browser is gone, or its session has ended.
+    let left = has_left(app, of);
     tokio::spawn(async move {
-        if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a connection of a preview ended");
+        tokio::select! {
+            () = left => {}
+            ended = connection.with_upgrades() => if let Err(error) = ended {
+                tracing::debug!(%error, "a connection of a preview ended");
+            }
         }
     });
     let outside = host_of(request.headers());
-    let (asked, upgrade) = asked(of, request)?;
+    let (asked, upgrade) = asked(of, app.gate.proxy_header.as_ref(), request)?;
     let mut answer = sender.send_request(asked).await.map_err(|error| unreachable(&error))?;
     if let Some(upgrade) = upgrade.filter(|_| answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
         let inside = hyper::upgrade::on(&mut answer);
-        tokio::spawn(join(upgrade, inside));
+        let left = has_left(app, of);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = left => {}
+                () = join(upgrade, inside) => {}
+            }
+        });
     }
     let mut answer = answer.map(Body::new);
     clean_answer(answer.headers_mut(), of, &outside);
     Ok(answer)
+}
+
+/// Waits until the session that asked for a preview has ended. It is looked at as often as for every stream.
+fn has_left(app: &App, of: &Previewed) -> impl Future<Output = ()> + Send + use<> {
+    let (app, caller) = (Arc::clone(app), of.caller.clone());
+    async move {
+        loop {
+            tokio::time::sleep(KEEP_ALIVE).await;
+            if !app.gate.is_still_in(&caller).await {
+                return;
+            }
+        }
+    }
 }
 
 /// Copies in both directions between a browser and a port that agreed on another protocol.
@@ -82,6 +120,7 @@ async fn join(outside: hyper::upgrade::OnUpgrade, inside: hyper::upgrade::OnUpgr
 /// Returns the request as the port is to see it: to itself, without what is the dashboard's.
 fn asked(
     of: &Previewed,
+    names_user: Option<&HeaderName>,
     mut request: Request,
 ) -> Result<(Request, Option<hyper::upgrade::OnUpgrade>), PageError> {
     let is_upgrade = request.headers().contains_key(header::UPGRADE);
@@ -92,9 +131,8 @@ fn asked(
     request.extensions_mut().clear();
     let headers = request.headers_mut();
     let outside = host_of(headers);
-    for &name in OF_CONNECTION {
-        headers.remove(name);
-    }
+    remove_of_connection(headers);
+    remove_of_proxy(headers, of, names_user);
     if is_upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     }
@@ -104,7 +142,11 @@ fn asked(
     for name in [header::ORIGIN, header::REFERER] {
         let own = |value: &HeaderValue| {
             let text = value.to_str().ok()?;
-            let rest = text.strip_prefix("http://")?.strip_prefix(outside.as_str())?;
+            let rest = text.strip_prefix(of.base.scheme())?.strip_prefix(outside.as_str())?;
+            // Nothing of a longer name, or of another port that begins alike.
+            if !(rest.is_empty() || rest.starts_with('/')) {
+                return None;
+            }
             HeaderValue::from_str(&format!("http://{inside}{rest}")).ok()
         };
         match headers.get(&name).map(own) {
@@ -129,6 +171,41 @@ fn asked(
     Ok((request, upgrade))
 }
 
+/// Removes what belongs to one connection, also what is said to by `Connection` itself.
+fn remove_of_connection(headers: &mut HeaderMap) {
+    let lines = headers.get_all(header::CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    let named: Vec<HeaderName> = lines
+        .flat_map(|line| line.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .filter(|name| *name != header::UPGRADE)
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for &name in OF_CONNECTION {
+        headers.remove(name);
+    }
+}
+
+/// Removes what a proxy has added about who asks, and the password with which it may have let them in:
+/// what listens in the sandbox could use it.
+fn remove_of_proxy(headers: &mut HeaderMap, of: &Previewed, names_user: Option<&HeaderName>) {
+    let is_added = |name: &&HeaderName| {
+        name.as_str().starts_with(OF_PROXY) || ALSO_OF_PROXY.contains(&name.as_str())
+    };
+    let added: Vec<HeaderName> = headers.keys().filter(is_added).cloned().collect();
+    for name in added.iter().chain(names_user) {
+        headers.remove(name);
+    }
+    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let is_basic = authorization
+        .and_then(|value| value.get(..6))
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic "));
+    if is_basic && of.caller.client.is_proxied {
+        headers.remove(header::AUTHORIZATION);
+    }
+}
+
 fn host_of(headers: &HeaderMap) -> String {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     host.unwrap_or_default().to_owned()
@@ -144,7 +221,8 @@ fn is_own_cookie(pair: &str) -> bool {
 /// Takes from an answer what would reach beyond the preview.
 fn clean_answer(headers: &mut HeaderMap, of: &Previewed, outside: &str) {
     let is_upgrade = headers.contains_key(header::UPGRADE);
-    for &name in OF_CONNECTION.iter().chain(BEYOND) {
+    remove_of_connection(headers);
+    for &name in BEYOND {
         headers.remove(name);
     }
     if is_upgrade {
@@ -161,7 +239,12 @@ fn clean_answer(headers: &mut HeaderMap, of: &Previewed, outside: &str) {
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
     let moved = location.and_then(|location| {
         let rest = inside.iter().find_map(|inside| location.strip_prefix(inside.as_str()))?;
-        HeaderValue::from_str(&format!("http://{outside}{rest}")).ok()
+        // Not a port that begins alike, nor a longer name.
+        if !(rest.is_empty() || rest.starts_with(['/', '?', '#'])) {
+            return None;
+        }
+        let scheme = of.base.scheme();
+        HeaderValue::from_str(&format!("{scheme}{outside}{rest}")).ok()
     });
     if let Some(moved) = moved {
         headers.insert(header::LOCATION, moved);
@@ -176,13 +259,17 @@ fn clean_cookie(cookie: &HeaderValue) -> Option<HeaderValue> {
         return None;
     }
     let is_domain = |part: &&str| part.trim().to_ascii_lowercase().starts_with("domain");
-    let parts: Vec<&str> = text.split(';').filter(|part| !is_domain(part)).collect();
-    HeaderValue::from_str(&parts.join(";")).ok()
+    let mut parts = text.split(';');
+    let pair = parts.next().into_iter();
+    let kept: Vec<&str> = pair.chain(parts.filter(|part| !is_domain(part))).collect();
+    HeaderValue::from_str(&kept.join(";")).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::{Caller, Client, Principal, Right};
+    use crate::preview::PreviewBase;
 
     #[test]
     fn no_cookie_of_the_dashboard_goes_into_a_sandbox_and_none_comes_out() {
@@ -197,5 +284,85 @@ mod tests {
     fn a_cookie_counts_for_the_host_of_its_preview_alone() {
         let cookie = "a=b; Path=/; Domain=localhost; HttpOnly".parse().unwrap();
         assert_eq!(clean_cookie(&cookie).unwrap(), "a=b; Path=/; HttpOnly");
+        let cookie = "domain_id=b; DOMAIN=localhost".parse().unwrap();
+        assert_eq!(clean_cookie(&cookie).unwrap(), "domain_id=b");
+    }
+
+    fn previewed(is_proxied: bool) -> Previewed {
+        let (base, origin) = if is_proxied {
+            let public = "https://vestal.example.org";
+            (PreviewBase::parse("https://*.preview.example.net", public).unwrap(), public)
+        } else {
+            (PreviewBase::localhost(Some(9119)), "http://127.0.0.1:9119")
+        };
+        let client = Client {
+            address: [127, 0, 0, 1].into(),
+            origin: origin.to_owned(),
+            is_secure: is_proxied,
+            is_proxied,
+        };
+        let name = "ann".to_owned();
+        let principal = Principal { name, right: Right::Operator, method: "proxy" };
+        Previewed {
+            profile: vestal_config::ProfileName::default_profile(),
+            task: "web".parse().unwrap(),
+            port: 80,
+            base,
+            caller: Caller { principal, client, session: None },
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_says_of_a_person_does_not_reach_the_sandbox() {
+        let request = || {
+            Request::builder()
+                .uri("/page?x=1")
+                .header("host", "p01.preview.example.net")
+                .header("connection", "keep-alive, x-hop")
+                .header("x-hop", "1")
+                .header("x-forwarded-for", "203.0.113.9")
+                .header("x-forwarded-access-token", "secret")
+                .header("forwarded", "for=203.0.113.9")
+                .header("x-real-ip", "203.0.113.9")
+                .header("x-remote-user", "ann")
+                .header("authorization", "Basic YW5uOnNlY3JldA==")
+                .header("cookie", "__Host-vestal_preview=x; theme=dark")
+                .header("x-of-page", "kept")
+                .body(Body::empty())
+                .unwrap()
+        };
+        let names_user = HeaderName::from_static("x-remote-user");
+        let passed = |of: &Previewed| {
+            let (asked, _) = asked(of, Some(&names_user), request()).unwrap();
+            let header = |(name, value): (&HeaderName, &HeaderValue)| {
+                format!("{name}: {}", value.to_str().unwrap())
+            };
+            let mut headers: Vec<String> = asked.headers().iter().map(header).collect();
+            headers.sort();
+            headers
+        };
+        let clean = ["cookie: theme=dark", "host: localhost:80", "x-of-page: kept"];
+        assert_eq!(passed(&previewed(true)), clean);
+        // Without a proxy, who logs in to what is previewed does so there.
+        let basic = "authorization: Basic YW5uOnNlY3JldA==";
+        assert_eq!(passed(&previewed(false)), [&[basic], &clean[..]].concat());
+    }
+
+    #[test]
+    fn an_answer_leads_to_its_preview_and_reaches_nothing_beyond_it() {
+        let cleaned = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            clean_answer(&mut headers, &previewed(true), "p01.preview.example.net");
+            headers.get(name).map(|value| value.to_str().unwrap().to_owned())
+        };
+        let moved = |to: &str| cleaned("location", to).unwrap();
+        assert_eq!(moved("http://localhost:80/a"), "https://p01.preview.example.net/a");
+        for elsewhere in ["http://localhost:8080/a", "http://127.0.0.1:80@evil.example/", "/a"] {
+            assert_eq!(moved(elsewhere), elsewhere);
+        }
+        for beyond in ["clear-site-data", "strict-transport-security", "reporting-endpoints"] {
+            assert_eq!(cleaned(beyond, "x"), None, "{beyond}");
+        }
     }
 }

@@ -92,7 +92,7 @@ try {
   await ask("change the config");
   await page.getByText("The file was changed by somebody else.").waitFor();
   await page.getByRole("button", { name: "Write" }).click();
-  await page.getByText("was changed by somebody else since it was read").waitFor();
+  await page.getByText("was changed by another process since it was read").waitFor();
   assert.equal(await file.inputValue(), "# lost?\n", "what was typed stays");
 
   // Keys are written and not read, but on request.
@@ -125,7 +125,7 @@ try {
   await page.getByRole("link", { name: "<b>are</b> the mirrors up?" }).click();
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("paused", { exact: true }).waitFor();
-  await page.getByText("Nobody runs these schedules now").waitFor();
+  await page.getByText("Nobody runs the schedules of").waitFor();
   await looked(page, "schedule");
   await page.getByRole("link", { name: "Schedules", exact: true }).first().click();
   await looked(page, "schedules");

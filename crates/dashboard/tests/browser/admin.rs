@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use vestal_dashboard::gate::Right;
 
-use crate::support::World;
+use crate::support::DashboardFixture;
 use crate::{WITHIN, browser, say};
 
 const CONFIG: &str = "# mine\nmodel:\n  api_key: sk-of-the-model\nagent:\n  max_turns: 7\n";
@@ -12,10 +12,10 @@ const SKILL: &str = "---\nname: pdf-forms\ndescription: fills in forms\n---\n\nO
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_manages_a_home_in_the_browser() {
-    let world = World::start_with_config(CONFIG, "").await;
-    let link = world.link(Right::Operator).await;
-    let config = world.home.join("config.yaml");
-    let mut command = browser(&world, "admin.mjs");
+    let fixture = DashboardFixture::start_with_config(CONFIG, "").await;
+    let link = fixture.link(Right::Operator).await;
+    let config = fixture.home.join("config.yaml");
+    let mut command = browser(&fixture, "admin.mjs");
     let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -33,7 +33,7 @@ async fn an_operator_manages_a_home_in_the_browser() {
                     say(&mut stdin, "done").await;
                 }
                 "install a skill" => {
-                    let dir = world.home.join("skills/office/pdf-forms");
+                    let dir = fixture.home.join("skills/office/pdf-forms");
                     std::fs::create_dir_all(&dir).unwrap();
                     std::fs::write(dir.join("SKILL.md"), SKILL).unwrap();
                     say(&mut stdin, "done").await;
@@ -44,8 +44,8 @@ async fn an_operator_manages_a_home_in_the_browser() {
     };
     tokio::time::timeout(WITHIN, story).await.expect("the browser does not come to an end");
     let status = child.wait().await.unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-    assert!(status.success(), "{said}");
-    world.stop().await;
+    let mut reply = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reply).await.unwrap();
+    assert!(status.success(), "{reply}");
+    fixture.stop().await;
 }

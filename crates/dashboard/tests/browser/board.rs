@@ -18,11 +18,11 @@ use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_dashboard::gate::Right;
 use vestal_dispatcher::{
     DispatchMode, Dispatcher, DispatcherOptions, LaunchError, LaunchSpec, Launched, Launcher,
-    PATIENCE, host_lock_path,
+    STOP_TIMEOUTS, host_lock_path,
 };
 use vestal_process::ProcessId;
 
-use crate::support::World;
+use crate::support::DashboardFixture;
 use crate::{WITHIN, browser, say};
 
 /// Starts workers that change files of their working tree and then do nothing.
@@ -65,11 +65,11 @@ fn sh(dir: &Path, text: &str) -> (bool, String) {
         .envs([("GIT_COMMITTER_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "ada@localhost")])
         .output()
         .unwrap();
-    let said = [run.stdout, run.stderr].concat();
-    (run.status.success(), String::from_utf8_lossy(&said).trim().to_owned())
+    let reply = [run.stdout, run.stderr].concat();
+    (run.status.success(), String::from_utf8_lossy(&reply).trim().to_owned())
 }
 
-/// A world with a board, and a repository that tasks get working trees of.
+/// A fixture with a board, and a repository that tasks get working trees of.
 struct Workshop {
     board: Board,
     repository: PathBuf,
@@ -77,9 +77,9 @@ struct Workshop {
 }
 
 impl Workshop {
-    async fn new(world: &World) -> Self {
-        let user = world.home.parent().unwrap();
-        // Whoever merges in the dashboard is its user.
+    async fn new(fixture: &DashboardFixture) -> Self {
+        let user = fixture.user();
+        // A merge in the dashboard is committed as its user.
         std::fs::write(user.join(".gitconfig"), "[user]\nname = Grace\nemail = grace@localhost\n")
             .unwrap();
         let repository = user.join("repository");
@@ -92,7 +92,7 @@ impl Workshop {
         assert!(made.0, "{}", made.1);
         let environment =
             Environment::from_pairs([("HOME", user.to_str().unwrap()), ("PATH", "/usr/bin:/bin")]);
-        let home = Home::at(&world.home);
+        let home = Home::at(&fixture.home);
         let settings = Settings::load(&vestal_api::schema(), home, environment, Vec::new());
         let boards = settings::boards(&settings).unwrap();
         let board = boards.open(&Slug::default_board(), Make::IfMissing).await.unwrap();
@@ -126,7 +126,7 @@ impl Workshop {
             launcher: Arc::new(ShellWorker(work)),
             profiles: Arc::new(|| BTreeSet::from(["default".to_owned()])),
             environment: self.settings.environment().clone(),
-            patience: PATIENCE,
+            timeouts: STOP_TIMEOUTS,
             interval: Duration::from_mins(1),
             retention: None,
             on_event: Arc::new(|_| {}),
@@ -140,13 +140,13 @@ impl Workshop {
         let done = TaskCompletion { summary, ..TaskCompletion::default() };
         let moved = self.board.submit(&worker, id, done).await.unwrap();
         let ended = moved.ended.unwrap();
-        vestal_dispatcher::stop_worker(&self.board, &ended, None, PATIENCE).await.unwrap();
+        vestal_dispatcher::stop_worker(&self.board, &ended, None, STOP_TIMEOUTS).await.unwrap();
     }
 
     fn git(&self, text: &str) -> String {
-        let (done, said) = sh(&self.repository, text);
-        assert!(done, "{said}");
-        said
+        let (done, reply) = sh(&self.repository, text);
+        assert!(done, "{reply}");
+        reply
     }
 }
 
@@ -158,8 +158,8 @@ const HOSTILE: &str = "printf 'fn main() {\\n    hello(\"<img src=x onerror=aler
 /// another task's work into the branch of its repository.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_steers_the_board_and_reviews_what_was_changed() {
-    let world = World::start().await;
-    let shop = Workshop::new(&world).await;
+    let fixture = DashboardFixture::start().await;
+    let shop = Workshop::new(&fixture).await;
     let reviewed = shop.hand_in("Say hello to somebody", HOSTILE).await;
     let merged = shop.hand_in("Add a file", "echo new > added.txt").await;
     shop.create("Move me by keyboard", TaskWorkspace::Scratch).await;
@@ -167,13 +167,13 @@ async fn a_person_steers_the_board_and_reviews_what_was_changed() {
     let log = vestal_board::log_path(shop.board.dir(), &reviewed);
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
     std::fs::write(&log, "the worker begins\n").unwrap();
-    let mut command = browser(&world, "board.mjs");
+    let mut command = browser(&fixture, "board.mjs");
     command.env("REVIEWED", reviewed.as_str()).env("MERGED", merged.as_str());
     let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    say(&mut stdin, &world.link(Right::Operator).await).await;
-    say(&mut stdin, &world.link(Right::Viewer).await).await;
+    say(&mut stdin, &fixture.link(Right::Operator).await).await;
+    say(&mut stdin, &fixture.link(Right::Viewer).await).await;
     let story = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             match line.as_str() {
@@ -183,7 +183,7 @@ async fn a_person_steers_the_board_and_reviews_what_was_changed() {
                 }
                 "work again" => shop.work(&reviewed, "echo again >> notes.txt").await,
                 "ask a person" => {
-                    world.create_blocked_task("Choose a colour", "red or blue?").await;
+                    fixture.create_blocked_task("Choose a colour", "red or blue?").await;
                 }
                 "conflict" => {
                     shop.git("echo mine > added.txt");
@@ -201,22 +201,22 @@ async fn a_person_steers_the_board_and_reviews_what_was_changed() {
     };
     tokio::time::timeout(WITHIN, story).await.expect("the browser does not come to an end");
     let status = child.wait().await.unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-    assert!(status.success(), "{said}");
+    let mut reply = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reply).await.unwrap();
+    assert!(status.success(), "{reply}");
 
-    assert_eq!(world.status_of("Move me by keyboard").await, "blocked");
-    assert_eq!(world.status_of("Drag me").await, "done");
-    assert_eq!(world.status_of("Add a file").await, "done");
+    assert_eq!(fixture.status_of("Move me by keyboard").await, "blocked");
+    assert_eq!(fixture.status_of("Drag me").await, "done");
+    assert_eq!(fixture.status_of("Add a file").await, "done");
     assert_eq!(
         shop.git("git log -n 1 --format='%s|%an|%cn' && cat added.txt"),
         "Add a file|Grace|Grace\nnew"
     );
-    // What the next attempt is told.
-    let told = shop.board.context(&reviewed).await.unwrap();
-    assert!(told.contains("> src/main.rs:2\n"), "{told}");
-    assert!(told.contains("> greet by name"), "{told}");
-    assert!(told.contains("> Nearly there."), "{told}");
+    // The instructions for the next attempt.
+    let reported = shop.board.context(&reviewed).await.unwrap();
+    assert!(reported.contains("> src/main.rs:2\n"), "{reported}");
+    assert!(reported.contains("> greet by name"), "{reported}");
+    assert!(reported.contains("> Nearly there."), "{reported}");
     shop.board.close().await.unwrap();
-    world.stop().await;
+    fixture.stop().await;
 }

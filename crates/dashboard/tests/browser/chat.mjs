@@ -94,7 +94,23 @@ try {
   await idle();
   assert.equal(await page.locator("details.tool").first().getAttribute("open"), null, "tools are folded");
 
-  // So is what the model wants to know.
+  // Pictures go along, are shown at once, and are there when the page is opened again.
+  const dot = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==", "base64");
+  const chooser = page.locator(".say input[type=file]");
+  await chooser.setInputFiles({ name: "no.svg", mimeType: "image/svg+xml", buffer: Buffer.from("<svg onload=alert(1)>") });
+  await page.getByText("no.svg is no picture that models read").waitFor();
+  await chooser.setInputFiles({ name: "dot.png", mimeType: "image/png", buffer: dot });
+  await page.getByRole("button", { name: "Leave dot.png out" }).waitFor();
+  await say("what is on this picture");
+  await page.locator(".message.user", { hasText: "what is on this picture" }).locator("canvas.picture").waitFor();
+  await idle();
+  await page.reload();
+  const picture = page.locator(".message.user", { hasText: "what is on this picture" }).locator("img.picture");
+  await picture.waitFor();
+  await picture.evaluate((one) => one.decode());
+  assert.equal(await picture.evaluate((one) => one.naturalWidth), 1);
+
+  // What the model wants to know is asked in place, too.
   await say("which colour");
   await page.getByText("Which colour?").first().waitFor();
   await page.getByRole("button", { name: "blue" }).click();

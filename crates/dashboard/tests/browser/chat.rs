@@ -1,4 +1,4 @@
-//! A conversation in a real browser, with a model that says what it is told.
+//! A conversation in a real browser, with a model that repeats the prompt.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use vestal_conversations::ConversationStore;
 use vestal_dashboard::gate::Right;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply, ScriptedToolCall};
 
-use crate::support::World;
+use crate::support::DashboardFixture;
 use crate::{WITHIN, browser, say};
 
 /// What a model may say: all that is rendered, and what must stay text.
@@ -45,27 +45,27 @@ fn script() -> Script {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_talks_to_an_agent_in_the_browser() {
     let model = ScriptedModel::start(script());
-    let world = World::start_with_model(&model).await;
+    let fixture = DashboardFixture::start_with_model(&model).await;
     // A conversation that is not open here, and is open elsewhere.
-    let operator = world.login(Right::Operator).await;
-    let mut socket = world.socket("/api/chat/default", &operator).await;
+    let operator = fixture.login(Right::Operator).await;
+    let mut socket = fixture.socket("/api/chat/default", &operator).await;
     let session = socket.call("session.create", json!({})).await["session_id"].take();
     socket.call("prompt.submit", json!({ "session_id": session, "text": "held elsewhere" })).await;
     socket.event("message.complete").await;
     drop(socket);
-    let world = world.restart().await;
+    let fixture = fixture.restart().await;
     let store =
-        ConversationStore::open_existing(&world.home.join("state.db")).await.unwrap().unwrap();
+        ConversationStore::open_existing(&fixture.home.join("state.db")).await.unwrap().unwrap();
     let held = store.list(&vestal_conversations::ConversationFilter::default()).await.unwrap();
     let held = held[0].conversation.id.clone();
     let mut lease = Some(store.lease(&held).unwrap());
-    let mut command = browser(&world, "chat.mjs");
+    let mut command = browser(&fixture, "chat.mjs");
     command.env("HELD", held.to_string());
     let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    say(&mut stdin, &world.link(Right::Operator).await).await;
-    say(&mut stdin, &world.link(Right::Viewer).await).await;
+    say(&mut stdin, &fixture.link(Right::Operator).await).await;
+    say(&mut stdin, &fixture.link(Right::Viewer).await).await;
     let story = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             match line.as_str() {
@@ -76,10 +76,10 @@ async fn a_person_talks_to_an_agent_in_the_browser() {
     };
     tokio::time::timeout(WITHIN, story).await.expect("the browser does not come to an end");
     let status = child.wait().await.unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
+    let mut reply = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reply).await.unwrap();
     store.close().await.unwrap();
-    world.stop_sandboxes().await;
-    assert!(status.success(), "{said}");
-    world.stop().await;
+    fixture.stop_sandboxes().await;
+    assert!(status.success(), "{reply}");
+    fixture.stop().await;
 }

@@ -98,18 +98,28 @@ export async function login(browser, link, complaints, expected) {
  * navigation would take for a failure.
  */
 export async function ledToLogin(page) {
-  const patience = Date.now() + 30_000;
+  const deadline = Date.now() + 30_000;
   while (!new URL(page.url()).pathname.startsWith("/login")) {
-    assert.ok(Date.now() < patience, page.url());
+    assert.ok(Date.now() < deadline, page.url());
     await page.waitForTimeout(50);
   }
 }
 
+/** The page of each session in which pages are examined: one that has everything loaded already. */
+const examiners = new WeakMap();
+
+async function examiner(browser, context) {
+  if (!examiners.has(context)) {
+    // The policy would keep the examiner's own script out.
+    const open = await browser.newContext({ viewport: SIZES.desktop, bypassCSP: true, storageState: await context.storageState() });
+    examiners.set(context, await open.newPage());
+  }
+  return examiners.get(context);
+}
+
 /** Says what is seriously wrong with a page for people who do not see it or use no mouse. */
 export async function examined(browser, context, path) {
-  // The policy would keep the examiner's own script out.
-  const open = await browser.newContext({ viewport: SIZES.desktop, bypassCSP: true, storageState: await context.storageState() });
-  const page = await open.newPage();
+  const page = await examiner(browser, context);
   await page.goto(BASE + path);
   await settled(page);
   await page.evaluate(axe);
@@ -120,6 +130,5 @@ export async function examined(browser, context, path) {
     const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
     found.push(...serious.map(({ id, nodes }) => `${path}, ${colorScheme}: ${id}: ${nodes[0].html}`));
   }
-  await open.close();
   return found;
 }

@@ -73,5 +73,9 @@ await story(async (browser) => {
   await page.getByText("onerror=window.owned").first().waitFor();
   await page.goto(`${BASE}/logs`);
   await page.getByText("onerror=window.owned").first().waitFor();
+  await page.goto(`${BASE}/`);
+  await page.locator("li.needed", { hasText: "May it do this?" }).getByText("onerror=window.owned").first().waitFor();
+  await page.goto(`${BASE}/sandboxes`);
+  await page.locator("li.operation").getByText("onerror=window.owned").first().waitFor();
   assert.deepEqual(complaints, []);
 });

@@ -14,7 +14,9 @@ mod fixtures;
 mod admin;
 mod board;
 mod chat;
+mod copies;
 mod hostile;
+mod load;
 mod oidc;
 mod sandboxes;
 mod sessions;
@@ -29,30 +31,30 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{ChildStdin, Command};
 use vestal_dashboard::gate::Right;
 
-use support::World;
+use support::DashboardFixture;
 
 /// How long the whole story may take on a slow, busy machine.
 const WITHIN: Duration = Duration::from_mins(4);
 
 /// Where the packages are. A run without them is red, and says why.
-#[expect(clippy::disallowed_methods, reason = "it is no setting: scripts/test tells it to tests")]
+#[expect(clippy::disallowed_methods, reason = "it comes from scripts/test and is not a setting")]
 fn packages() -> PathBuf {
     let dir = std::env::var_os("VESTAL_TEST_BROWSER");
     PathBuf::from(dir.expect("VESTAL_TEST_BROWSER is not set; scripts/test installs the browser"))
 }
 
 /// Where pictures of the pages are kept, if somebody wants them.
-#[expect(clippy::disallowed_methods, reason = "it is no setting: whoever makes pictures says so")]
+#[expect(clippy::disallowed_methods, reason = "a switch of the test is not a setting")]
 fn pictures() -> Option<std::ffi::OsString> {
     std::env::var_os("VESTAL_TEST_PICTURES")
 }
 
-/// Node with a script of this directory that drives a browser against a world.
-fn browser(world: &World, script: &str) -> Command {
-    // What the browser and its libraries keep for a desktop goes with the world: a browser that
+/// Node with a script of this directory that drives a browser against a fixture.
+fn browser(fixture: &DashboardFixture, script: &str) -> Command {
+    // What the browser and its libraries keep for a desktop goes with the fixture: a browser that
     // ends does not always remove its temporary files.
     let own = |name: &str| {
-        let dir = world.home.join(name);
+        let dir = fixture.home.join(name);
         std::fs::DirBuilder::new().mode(0o700).create(&dir).unwrap();
         dir
     };
@@ -63,8 +65,8 @@ fn browser(world: &World, script: &str) -> Command {
         .env("GSETTINGS_BACKEND", "memory")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(script))
         .env("PACKAGES", packages())
-        .env("BASE", format!("http://{}", world.authority()))
-        .current_dir(&world.home)
+        .env("BASE", format!("http://{}", fixture.authority()))
+        .current_dir(&fixture.home)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -83,12 +85,12 @@ async fn say(stdin: &mut ChildStdin, line: &str) {
 /// shown hostile text as text, and is led back to the login when the session ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_logs_in_by_a_link_and_sees_what_happens() {
-    let world = World::start().await;
-    world.create_task("<img src=x onerror=\"document.title='owned'\">").await;
-    world.create_blocked_task("Choose a name", "which of the two names is it to be?").await;
-    world.break_board("broken");
-    let link = world.link(Right::Operator).await;
-    let mut command = browser(&world, "story.mjs");
+    let fixture = DashboardFixture::start().await;
+    fixture.create_task("<img src=x onerror=\"document.title='owned'\">").await;
+    fixture.create_blocked_task("Choose a name", "which of the two names is it to be?").await;
+    fixture.break_board("broken");
+    let link = fixture.link(Right::Operator).await;
+    let mut command = browser(&fixture, "story.mjs");
     let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -97,13 +99,13 @@ async fn a_person_logs_in_by_a_link_and_sees_what_happens() {
     let story = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             match line.as_str() {
-                "make a task" => world.create_task("Made a moment ago").await,
+                "make a task" => fixture.create_task("Made a moment ago").await,
                 "make another task" => {
-                    world.create_task("Made while nobody looked").await;
+                    fixture.create_task("Made while nobody looked").await;
                     say(&mut stdin, "done").await;
                 }
                 "end all sessions" => {
-                    world.end_sessions().await;
+                    fixture.end_sessions().await;
                     say(&mut stdin, "done").await;
                 }
                 other => println!("{other}"),
@@ -112,9 +114,9 @@ async fn a_person_logs_in_by_a_link_and_sees_what_happens() {
     };
     tokio::time::timeout(WITHIN, story).await.expect("the browser does not come to an end");
     let status = child.wait().await.unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-    assert!(status.success(), "{said}");
-    assert_eq!(world.status_of("Choose a name").await, "ready", "the answer let it go on");
-    world.stop().await;
+    let mut reply = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reply).await.unwrap();
+    assert!(status.success(), "{reply}");
+    assert_eq!(fixture.status_of("Choose a name").await, "ready", "the answer let it go on");
+    fixture.stop().await;
 }

@@ -83,10 +83,10 @@ try {
   // The answer of the provider counts once, and in one browser: another cannot use it, nor it again.
   const thief = await somebody();
   await thief.page.goto(answer);
-  await thief.page.getByText("this login was not begun in this browser").waitFor();
+  await thief.page.getByText("this login was not started in this browser").waitFor();
   await ann.context.clearCookies();
   await ann.page.goto(answer);
-  await ann.page.getByText("this login was not begun in this browser").waitFor();
+  await ann.page.getByText("this login was not started in this browser").waitFor();
 
   // Who says no at the provider is told so in its words.
   const eve = await somebody();

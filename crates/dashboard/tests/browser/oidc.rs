@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::support::World;
+use crate::support::DashboardFixture;
 use crate::{WITHIN, browser, packages, say};
 
 /// Of the test's own, so that it may stand in files and variables.
@@ -32,21 +32,21 @@ async fn people_log_in_at_a_provider_and_nobody_who_is_not_named() {
          ann@example.org, claims-ann@example.org\n  oidc_viewers: bob\n"
     );
     let dotenv = format!("VESTAL_DASHBOARD_OAUTH_CLIENT_SECRET='{SECRET}'\n");
-    let world = World::start_with_config(&config, &dotenv).await;
-    say(&mut stdin, &format!("http://{}", world.authority())).await;
+    let fixture = DashboardFixture::start_with_config(&config, &dotenv).await;
+    say(&mut stdin, &format!("http://{}", fixture.authority())).await;
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("ready"));
-    let mut child = browser(&world, "oidc.mjs").env("ISSUER", &issuer).spawn().unwrap();
+    let mut child = browser(&fixture, "oidc.mjs").env("ISSUER", &issuer).spawn().unwrap();
     let ended = tokio::time::timeout(WITHIN, child.wait()).await;
     let status = ended.expect("the browser does not come to an end").unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-    assert!(status.success(), "{said}");
+    let mut reply = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reply).await.unwrap();
+    assert!(status.success(), "{reply}");
     drop(stdin);
     provider.wait().await.unwrap();
-    let log = std::fs::read_to_string(world.home.join("logs/dashboard-audit.log")).unwrap();
+    let log = std::fs::read_to_string(fixture.home.join("logs/dashboard-audit.log")).unwrap();
     for outcome in ["not_allowed", "unknown_attempt", "refused_by_provider", "done"] {
         assert!(log.contains(&format!("\"outcome\":\"{outcome}\"")), "{outcome} in {log}");
     }
     assert!(!log.contains(SECRET) && !log.contains("code="), "{log}");
-    world.stop().await;
+    fixture.stop().await;
 }

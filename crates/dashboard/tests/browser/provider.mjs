@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-// What it says about being set up for development is no news.
+// What it says about being set up for development is not news.
 console.info = console.warn = () => {};
 const { Provider } = await import(pathToFileURL(join(process.env.PACKAGES, "node_modules/oidc-provider/lib/index.js")).href);
 

@@ -7,7 +7,7 @@ use vestal_config::{Environment, Home, Settings};
 use vestal_dashboard::gate::Right;
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, TaskName};
 
-use crate::support::World;
+use crate::support::DashboardFixture;
 use crate::{WITHIN, browser, say};
 
 /// Answers with what it was asked, listens on a port of its own choice and says which.
@@ -36,11 +36,11 @@ const PNG: &[u8] = &[
 const SVG: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" onload=\"document.title='owned'\"/>";
 
 /// Opens the engine that another process would have.
-fn engine(world: &World) -> Engine {
-    let user = world.home.to_str().unwrap();
+pub(crate) fn engine(fixture: &DashboardFixture) -> Engine {
+    let user = fixture.home.to_str().unwrap();
     let environment =
         Environment::from_pairs([("HOME", user), ("PATH", "/usr/local/bin:/usr/bin:/bin")]);
-    let home = Home::at(&world.home);
+    let home = Home::at(&fixture.home);
     Engine::open(Settings::load(&vestal_api::schema(), home, environment, Vec::new())).unwrap()
 }
 
@@ -49,9 +49,9 @@ fn engine(world: &World) -> Engine {
 /// to the dashboard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_works_in_a_sandbox_in_the_browser() {
-    let world = World::start().await;
-    std::fs::write(world.home.join("config.yaml"), "terminal:\n  backend: local\n").unwrap();
-    let files = world.home.join("files");
+    let fixture = DashboardFixture::start().await;
+    std::fs::write(fixture.home.join("config.yaml"), "terminal:\n  backend: local\n").unwrap();
+    let files = fixture.home.join("files");
     std::fs::create_dir(&files).unwrap();
     std::fs::write(files.join("notes.txt"), "first\n").unwrap();
     std::fs::write(files.join("picture.png"), PNG).unwrap();
@@ -59,19 +59,19 @@ async fn a_person_works_in_a_sandbox_in_the_browser() {
     std::fs::write(files.join("<img src=x onerror=alert(1)>.html"), "<script>alert(1)</script>")
         .unwrap();
     std::fs::write(files.join("server.cjs"), SERVER).unwrap();
-    let engine = engine(&world);
+    let engine = engine(&fixture);
     let task: TaskName = "web".parse().unwrap();
     let sandbox = engine.sandbox(&task).await.unwrap();
     sandbox.run(Command::shell("true").session("main")).await.unwrap();
     let server = Command::argv(["node", files.join("server.cjs").to_str().unwrap()]);
     sandbox.spawn(server).await.unwrap();
-    let mut command = browser(&world, "sandboxes.mjs");
+    let mut command = browser(&fixture, "sandboxes.mjs");
     command.env("FILES", &files);
     let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    say(&mut stdin, &world.link(Right::Operator).await).await;
-    say(&mut stdin, &world.link(Right::Viewer).await).await;
+    say(&mut stdin, &fixture.link(Right::Operator).await).await;
+    say(&mut stdin, &fixture.link(Right::Viewer).await).await;
     let story = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             match line.as_str() {
@@ -83,16 +83,16 @@ async fn a_person_works_in_a_sandbox_in_the_browser() {
             }
         }
     };
-    let told = tokio::time::timeout(WITHIN, story).await;
+    let reported = tokio::time::timeout(WITHIN, story).await;
     drop(sandbox);
     engine.remove(&task, FilesOnRemoval::Remove).await.ok();
     engine.close(Duration::from_mins(1)).await;
-    told.expect("the browser does not come to an end");
+    reported.expect("the browser does not come to an end");
     let status = child.wait().await.unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-    assert!(status.success(), "{said}");
+    let mut reply = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reply).await.unwrap();
+    assert!(status.success(), "{reply}");
     let notes = std::fs::read_to_string(files.join("notes.txt")).unwrap();
     assert_eq!(notes, "third\n", "what was saved over it");
-    world.stop().await;
+    fixture.stop().await;
 }

@@ -35,7 +35,7 @@ await story(async (browser) => {
   await page.getByText("process 4001").waitFor();
   await ask("restart the gateway");
   await page.getByText("process 4002").waitFor();
-  await page.getByText("1 restarts").waitFor();
+  await page.getByText("1 restart").waitFor();
 
   // The server is away and comes back: the page says so, keeps what it shows, and catches up by itself.
   await page.goto(`${BASE}/board`);

@@ -4,44 +4,44 @@
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use vestal_dashboard::gate::Right;
 
-use crate::support::{Away, World};
+use crate::support::{Away, DashboardFixture};
 use crate::{WITHIN, browser, fixtures, say};
 
 enum Server {
-    Here(World),
+    Here(DashboardFixture),
     Away(Away),
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_page_follows_what_comes_and_goes_and_a_logout_ends_all_of_it() {
-    let world = World::start().await;
-    let home = world.home.clone();
+    let fixture = DashboardFixture::start().await;
+    let home = fixture.home.clone();
     fixtures::make_profile(&home, "work");
     fixtures::add_tasks(&home, "default", &["For the first"]).await;
     fixtures::add_tasks(&home, "work", &["For the second"]).await;
-    world.create_blocked_task("Choose a name", "which one?").await;
+    fixture.create_blocked_task("Choose a name", "which one?").await;
     for (profile, words) in [("default", "said at home"), ("work", "said at work")] {
         let store = fixtures::conversations(&home, profile).await;
-        fixtures::converse(&store, None, &[fixtures::user_says(words)]).await;
+        fixtures::converse(&store, None, &[fixtures::user_message(words)]).await;
         store.close().await.unwrap();
     }
-    fixtures::tell_gateway(&home, 4001, 0, "up");
-    let mut child = browser(&world, "sessions.mjs")
+    fixtures::order_gateway(&home, 4001, 0, "up");
+    let mut child = browser(&fixture, "sessions.mjs")
         .spawn()
         .expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    say(&mut stdin, &world.link(Right::Operator).await).await;
-    say(&mut stdin, &world.link(Right::Viewer).await).await;
-    let mut server = Server::Here(world);
+    say(&mut stdin, &fixture.link(Right::Operator).await).await;
+    say(&mut stdin, &fixture.link(Right::Viewer).await).await;
+    let mut server = Server::Here(fixture);
     let story = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             server = match (line.as_str(), server) {
                 ("restart the gateway", here) => {
-                    fixtures::tell_gateway(&home, 4002, 1, "up");
+                    fixtures::order_gateway(&home, 4002, 1, "up");
                     here
                 }
-                ("go away", Server::Here(world)) => Server::Away(world.go_away().await),
+                ("go away", Server::Here(fixture)) => Server::Away(fixture.go_away().await),
                 ("come back with a task", Server::Away(away)) => {
                     fixtures::add_tasks(&away.home(), "default", &["Made while it was away"]).await;
                     Server::Here(away.come_back().await)
@@ -55,10 +55,10 @@ async fn an_open_page_follows_what_comes_and_goes_and_a_logout_ends_all_of_it() 
     let server =
         tokio::time::timeout(WITHIN, story).await.expect("the browser does not come to an end");
     let status = child.wait().await.unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-    assert!(status.success(), "{said}");
-    if let Server::Here(world) = server {
-        world.stop().await;
+    let mut reply = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reply).await.unwrap();
+    assert!(status.success(), "{reply}");
+    if let Server::Here(fixture) = server {
+        fixture.stop().await;
     }
 }

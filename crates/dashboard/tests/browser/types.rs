@@ -71,6 +71,6 @@ async fn every_module_of_a_page_agrees_with_the_types_of_what_it_uses() {
         .output()
         .await
         .expect("the compiler of TypeScript is not installed; scripts/test installs it");
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success(), "{said}");
+    let reply = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{reply}");
 }

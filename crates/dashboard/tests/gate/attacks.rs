@@ -8,7 +8,7 @@ use vestal_dashboard::gate::{Right, RouteKind};
 
 use crate::concrete;
 use crate::fixtures;
-use crate::support::{Asked, World};
+use crate::support::{Asked, DashboardFixture};
 
 /// What only somebody who is in can read.
 const INSIDE: &str = "\"profiles\"";
@@ -20,9 +20,9 @@ fn statuses(answer: &str) -> Vec<u16> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_can_be_read_in_two_ways_lets_nobody_in() {
-    let world = World::start().await;
-    let host = world.authority();
-    let cookie = world.login(Right::Operator).await;
+    let fixture = DashboardFixture::start().await;
+    let host = fixture.authority();
+    let cookie = fixture.login(Right::Operator).await;
     let inner = format!("GET /api/home HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     let chunked = format!("0\r\n\r\n{inner}");
     let post = |headers: &str, body: &str| {
@@ -75,7 +75,7 @@ async fn a_request_that_can_be_read_in_two_ways_lets_nobody_in() {
     for request in requests {
         // So that the end of what is answered is seen.
         let closed = request.replacen("HTTP/1.1\r\n", "HTTP/1.1\r\nconnection: close\r\n", 1);
-        let answer = world.raw(closed.as_bytes()).await;
+        let answer = fixture.raw(closed.as_bytes()).await;
         let shown = request.lines().take(6).collect::<Vec<_>>().join(" | ");
         assert!(!answer.contains(INSIDE), "{shown}: {answer}");
         assert!(!statuses(&answer).contains(&200), "{shown}: {answer}");
@@ -85,13 +85,13 @@ async fn a_request_that_can_be_read_in_two_ways_lets_nobody_in() {
     let good = format!(
         "GET http://{host}/api/home HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
     );
-    assert!(world.raw(good.as_bytes()).await.contains(INSIDE));
-    world.stop().await;
+    assert!(fixture.raw(good.as_bytes()).await.contains(INSIDE));
+    fixture.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_path_and_no_method_leads_around_the_gate() {
-    let world = World::start().await;
+    let fixture = DashboardFixture::start().await;
     let paths = [
         "//api/home",
         "/api//home",
@@ -120,11 +120,11 @@ async fn no_path_and_no_method_leads_around_the_gate() {
     ];
     for path in paths {
         for method in ["GET", "HEAD", "POST"] {
-            let mut request = Asked::new(&world, method, path).header("connection", "close");
+            let mut request = Asked::new(&fixture, method, path).header("connection", "close");
             if method == "POST" {
                 request = request.own_origin().json(&json!({}));
             }
-            let answer = world.raw(&request.bytes()).await;
+            let answer = fixture.raw(&request.bytes()).await;
             let got = statuses(&answer);
             assert!(
                 !answer.contains(INSIDE) && !answer.contains("root:"),
@@ -134,34 +134,40 @@ async fn no_path_and_no_method_leads_around_the_gate() {
             assert!(!got.contains(&500), "{method} {path}: {answer}");
         }
     }
+    // Who is in and opens what is not there is shown a page; a script gets an answer to read.
+    let operator = fixture.login(Right::Operator).await;
+    for (path, kind) in [("/nothing", "text/html; charset=utf-8"), ("/api/x", "application/json")] {
+        let answer = fixture.get(path).cookie(&operator).send().await;
+        assert_eq!((answer.status, answer.header("content-type")), (404, Some(kind)), "{path}");
+    }
     // A method that a route does not have needs a login like the one it has, and does nothing.
-    let operator = world.login(Right::Operator).await;
-    for route in &world.routes {
+    for route in &fixture.routes {
         let path = concrete(route.path);
         for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"] {
-            if world.routes.iter().any(|other| other.path == route.path && other.method == method) {
+            if fixture.routes.iter().any(|other| other.path == route.path && other.method == method)
+            {
                 continue;
             }
             let name = format!("{method} {path}");
-            let asked = Asked::new(&world, method, &path);
+            let asked = Asked::new(&fixture, method, &path);
             assert_eq!(asked.send().await.status, 403, "{name} without an origin");
-            let asked = Asked::new(&world, method, &path).own_origin();
+            let asked = Asked::new(&fixture, method, &path).own_origin();
             let status = asked.send().await.status;
             if route.right != Right::Public || route.kind == RouteKind::WebSocket {
                 assert_eq!(status, 401, "{name} without a session");
             }
-            let asked = Asked::new(&world, method, &path).own_origin().cookie(&operator);
+            let asked = Asked::new(&fixture, method, &path).own_origin().cookie(&operator);
             let status = asked.send().await.status;
             assert!([401, 405].contains(&status), "{name}: {status}");
         }
     }
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cookie_that_is_almost_the_session_is_none() {
-    let world = World::start().await;
-    let good = world.login(Right::Operator).await;
+    let fixture = DashboardFixture::start().await;
+    let good = fixture.login(Right::Operator).await;
     let (name, value) = good.split_once('=').unwrap();
     let cut = &value[..value.len() - 1];
     let flipped = value.chars().rev().collect::<String>();
@@ -183,29 +189,29 @@ async fn a_cookie_that_is_almost_the_session_is_none() {
         format!("{name}=' OR 1=1 --"),
         format!("{name}={}", "a".repeat(20_000)),
     ] {
-        let request = world.get("/api/home").cookie(&cookie).header("connection", "close");
-        let answer = world.raw(&request.bytes()).await;
+        let request = fixture.get("/api/home").cookie(&cookie).header("connection", "close");
+        let answer = fixture.raw(&request.bytes()).await;
         assert!(!answer.contains(INSIDE), "{cookie:.200}: {answer}");
     }
     // A session does not count anywhere but in the cookie.
     for header in ["authorization", "x-session", "x-vestal-session", "proxy-authorization"] {
-        let asked = world.get("/api/home").header(header, &format!("Bearer {value}"));
+        let asked = fixture.get("/api/home").header(header, &format!("Bearer {value}"));
         assert_eq!(asked.send().await.status, 401, "{header}");
     }
     for path in ["/api/home?session=", "/api/home?token=", "/api/home?cookie="] {
-        let asked = world.get(&format!("{path}{value}"));
+        let asked = fixture.get(&format!("{path}{value}"));
         assert_eq!(asked.send().await.status, 401, "{path}");
     }
-    let twice = world.get("/api/home").cookie("a=b").cookie(&good).send().await;
+    let twice = fixture.get("/api/home").cookie("a=b").cookie(&good).send().await;
     assert_eq!(twice.status, 200, "other cookies do not matter");
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_words_of_a_proxy_that_nobody_listed_change_nothing() {
-    let world = World::start().await;
-    let cookie = world.login(Right::Viewer).await;
-    let said = [
+    let fixture = DashboardFixture::start().await;
+    let cookie = fixture.login(Right::Viewer).await;
+    let reply = [
         ("x-forwarded-host", "evil.example"),
         ("x-forwarded-proto", "https"),
         ("x-forwarded-for", "10.0.0.1"),
@@ -218,10 +224,10 @@ async fn the_words_of_a_proxy_that_nobody_listed_change_nothing() {
         ("x-http-method-override", "POST"),
         ("x-forwarded-prefix", "//evil.example"),
     ];
-    let mut nobody = world.get("/api/home");
-    let mut viewer = world.get("/api/auth/me").cookie(&cookie);
-    let mut page = world.get("/board");
-    for (name, value) in said {
+    let mut nobody = fixture.get("/api/home");
+    let mut viewer = fixture.get("/api/auth/me").cookie(&cookie);
+    let mut page = fixture.get("/board");
+    for (name, value) in reply {
         nobody = nobody.header(name, value);
         viewer = viewer.header(name, value);
         page = page.header(name, value);
@@ -230,56 +236,56 @@ async fn the_words_of_a_proxy_that_nobody_listed_change_nothing() {
     let viewer = viewer.send().await;
     assert_eq!((viewer.status, viewer.json()["right"].as_str()), (200, Some("viewer")));
     assert_eq!(page.send().await.header("location"), Some("/login?next=/board"));
-    let link = world.link(Right::Viewer).await;
-    let asked = world.post("/api/auth/link", &json!({ "token": link }));
+    let link = fixture.link(Right::Viewer).await;
+    let asked = fixture.post("/api/auth/link", &json!({ "token": link }));
     let entered = asked.header("x-forwarded-proto", "https").send().await;
     let set = entered.header("set-cookie").unwrap();
     assert!(!set.contains("__Host-") && !set.contains("Secure"), "{set}");
-    let log = std::fs::read_to_string(world.home.join("logs/dashboard-audit.log")).unwrap();
+    let log = std::fs::read_to_string(fixture.home.join("logs/dashboard-audit.log")).unwrap();
     assert!(!log.contains("10.0.0.1"), "{log}");
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_large_is_refused_and_not_kept() {
-    let world = World::start().await;
-    let host = world.authority();
-    let cookie = world.login(Right::Operator).await;
+    let fixture = DashboardFixture::start().await;
+    let host = fixture.authority();
+    let cookie = fixture.login(Right::Operator).await;
     let head = format!(
         "POST /api/auth/link HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncontent-type: application/json\r\nconnection: close\r\n"
     );
     let mut huge = format!("{head}content-length: 3000000\r\n\r\n").into_bytes();
     huge.resize(huge.len() + 3_000_000, b' ');
-    assert_eq!(statuses(&world.raw(&huge).await), [413]);
+    assert_eq!(statuses(&fixture.raw(&huge).await), [413]);
     let many = "x: y\r\n".repeat(200);
     let long = format!("x: {}\r\n", "y".repeat(900_000));
     for extra in [many, long] {
         let request =
             format!("GET /api/home HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\n{extra}\r\n");
-        let got = statuses(&world.raw(request.as_bytes()).await);
+        let got = statuses(&fixture.raw(request.as_bytes()).await);
         assert!(got.iter().all(|status| *status == 431), "{got:?}");
     }
     let path = format!("/{}", "a".repeat(200_000));
-    let answer = world.raw(&world.get(&path).header("connection", "close").bytes()).await;
+    let answer = fixture.raw(&fixture.get(&path).header("connection", "close").bytes()).await;
     assert!(!statuses(&answer).contains(&200));
     // It serves on.
-    assert_eq!(world.get("/api/home").cookie(&cookie).send().await.status, 200);
-    world.stop().await;
+    assert_eq!(fixture.get("/api/home").cookie(&cookie).send().await.status, 200);
+    fixture.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_never_rests_ends_with_the_session_that_reads_it() {
-    let world = World::start().await;
+    let fixture = DashboardFixture::start().await;
     let job =
-        fixtures::start_job(&world.home, "talker", "while :; do echo x; sleep 0.05; done").await;
-    let session = world.login(Right::Viewer).await;
+        fixtures::start_job(&fixture.home, "talker", "while :; do echo x; sleep 0.05; done").await;
+    let session = fixture.login(Right::Viewer).await;
     let path = format!("/api/sandboxes/default/talker/jobs/{job}/log");
-    let mut log = world.get(&path).cookie(&session).stream().await;
+    let mut log = fixture.get(&path).cookie(&session).stream().await;
     log.next_event().await.unwrap();
-    world.end_sessions().await;
+    fixture.end_sessions().await;
     // What was on its way may still come.
     let ended = async { while log.next_event().await.is_some() {} };
     tokio::time::timeout(Duration::from_mins(1), ended).await.unwrap();
-    world.stop_sandboxes().await;
-    world.stop().await;
+    fixture.stop_sandboxes().await;
+    fixture.stop().await;
 }

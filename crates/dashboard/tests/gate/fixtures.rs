@@ -12,7 +12,7 @@ use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_conversations::{ConversationStore, New, NewMessage, Title};
 use vestal_sandbox::{Command, Engine, TaskName};
 
-use crate::support::gateways_path;
+use crate::support::{gateways_path, questions_path};
 
 /// What agents, jobs, files and people may say: markup, scripts, links that lead elsewhere, commands of a
 /// terminal, marks that turn the direction of text.
@@ -87,34 +87,35 @@ pub(crate) async fn converse(
         model: "m".to_owned(),
         cwd: None,
         system_prompt: "be kind".to_owned(),
+        state: Vec::new(),
     };
     let made = store.create(new).await.unwrap();
-    let said = |message: &Value| NewMessage::said(serde_json::from_value(message.clone()).unwrap());
-    let messages: Vec<NewMessage> = messages.iter().map(said).collect();
+    let reply = |message: &Value| NewMessage::new(serde_json::from_value(message.clone()).unwrap());
+    let messages: Vec<NewMessage> = messages.iter().map(reply).collect();
     store.append(&made.id, &messages).await.unwrap();
     made.id.to_string()
 }
 
-pub(crate) fn user_says(text: &str) -> Value {
+pub(crate) fn user_message(text: &str) -> Value {
     json!({ "role": "user", "parts": [{ "type": "text", "text": text }] })
 }
 
 /// Says that the gateway of `default` runs as a process, as a supervisor would.
-pub(crate) fn tell_gateway(home: &Path, pid: u32, restarts: u64, said: &str) {
+pub(crate) fn order_gateway(home: &Path, pid: u32, restarts: u64, reply: &str) {
     let gateway = json!({
-        "profile": "default", "state": "running", "desired": "running", "reported": said, "pid": pid,
+        "profile": "default", "state": "running", "desired": "running", "reported": reply, "pid": pid,
         "started_at": null, "ready_at": null, "up_seconds": 1, "restarts": restarts,
-        "last_exit": { "code": 1, "signal": null, "how": said, "at": "2026-11-15T10:00:00Z" },
-        "next_start_at": null, "reason": said, "log": "",
-        "listeners": [{ "name": said, "state": "listening", "address": said, "error": said }],
+        "last_exit": { "code": 1, "signal": null, "how": reply, "at": "2026-11-15T10:00:00Z" },
+        "next_start_at": null, "reason": reply, "log": "",
+        "listeners": [{ "name": reply, "state": "listening", "address": reply, "error": reply }],
     });
-    let manager = json!({ "kind": "supervisor", "pid": 4000, "host": said, "since": null });
-    let told = json!({ "manager": manager, "gateways": [gateway], "dashboard": null });
+    let manager = json!({ "kind": "supervisor", "pid": 4000, "host": reply, "since": null });
+    let reported = json!({ "manager": manager, "gateways": [gateway], "dashboard": null });
     let path = gateways_path(home);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     // By rename, so that nobody reads the half of it.
     let next = path.with_extension("next");
-    std::fs::write(&next, told.to_string()).unwrap();
+    std::fs::write(&next, reported.to_string()).unwrap();
     std::fs::rename(next, path).unwrap();
 }
 
@@ -129,17 +130,19 @@ pub(crate) async fn fill_with_hostility(home: &Path) -> Vec<String> {
     let mut pages = tasks(home, &all.replace('\0', ""), &line).await;
     let store = conversations(home, "default").await;
     for text in HOSTILE {
-        converse(&store, Some(&line(text)), &[user_says(text)]).await;
+        converse(&store, Some(&line(text)), &[user_message(text)]).await;
     }
     let call = json!({ "id": "c", "name": "<img src=x onerror=window.owned=1>", "arguments": all });
-    let said = json!({ "role": "assistant", "text": all, "calls": [call], "finish": "stop" });
+    let reply = json!({ "role": "assistant", "text": all, "calls": [call], "finish": "stop" });
     let result = json!({ "role": "tool", "call": "c", "name": "<b>x</b>", "content": all });
-    let id = converse(&store, Some("hostile words"), &[user_says(&all), said, result]).await;
+    let id = converse(&store, Some("hostile words"), &[user_message(&all), reply, result]).await;
     store.close().await.unwrap();
     pages.push(format!("/conversations/default/{id}"));
     pages.push("/conversations?q=owned".to_owned());
     files(home, &all);
-    tell_gateway(home, 4001, 0, &all);
+    order_gateway(home, 4001, 0, &all);
+    ask_questions(home, &all);
+    record_operation(home, &all);
     pages.extend(sandbox(home, &all).await);
     pages
 }
@@ -217,6 +220,45 @@ pub(crate) async fn start_job(home: &Path, task: &str, command: &str) -> String 
     let job = sandbox.spawn(Command::shell(command)).await.unwrap();
     engine.close(Duration::from_mins(1)).await;
     job.id.to_string()
+}
+
+/// Turns of a gateway that ask it.
+fn ask_questions(home: &Path, all: &str) {
+    let of_run = json!({
+        "profile": "default", "asked_by": "gateway_run", "session": "run_1", "conversation": all, "title": all,
+        "id": "q1", "kind": "approval", "action": all, "reason": all, "pattern": all, "may_last": false,
+    });
+    let of_session = json!({
+        "profile": "default", "asked_by": "gateway_session", "session": HOSTILE[1], "conversation": null,
+        "title": null, "id": HOSTILE[0], "kind": "clarification", "question": all, "choices": [HOSTILE[1], all],
+    });
+    std::fs::write(questions_path(home), json!([of_run, of_session]).to_string()).unwrap();
+}
+
+/// A long action whose sandbox and outcome say it.
+fn record_operation(home: &Path, all: &str) {
+    let id = "o-0123456789abcdef0123";
+    let end = json!({ "at": "2026-11-15T10:00:00Z", "outcome": "failed", "words": all, "remarks": [all] });
+    let process = vestal_process::ProcessId::current().unwrap();
+    let record = json!({
+        "version": 1, "id": id, "task": HOSTILE[1], "verb": "snapshot", "what": all, "by": all,
+        "process": process, "started_at": "2026-11-15T10:00:00Z",
+        "step": { "words": all, "done": null, "total": null }, "end": end,
+    });
+    let dir = home.join("run/operations");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join(format!("{id}.json")), record.to_string()).unwrap();
+}
+
+/// Starts so many sandboxes, each of which was used once.
+pub(crate) async fn start_sandboxes(home: &Path, count: usize) {
+    let engine = Engine::open(settings(home)).unwrap();
+    for number in 0..count {
+        let task: TaskName = format!("task-{number:03}").parse().unwrap();
+        let sandbox = engine.sandbox(&task).await.unwrap();
+        sandbox.run(Command::shell("true")).await.unwrap();
+    }
+    engine.close(Duration::from_mins(1)).await;
 }
 
 /// A sandbox with a job that says it and files that are called like it.

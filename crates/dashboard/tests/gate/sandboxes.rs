@@ -8,11 +8,12 @@ use vestal_config::{Environment, Home, Settings};
 use vestal_dashboard::gate::Right;
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, TaskName};
 
-use crate::support::{Socket, World};
+use crate::fixtures;
+use crate::support::{DashboardFixture, Socket};
 
 /// A dashboard whose home has a sandbox that runs.
 struct Workshop {
-    world: World,
+    fixture: DashboardFixture,
     engine: Engine,
     task: TaskName,
     cookie: String,
@@ -20,36 +21,36 @@ struct Workshop {
 
 impl Workshop {
     async fn open() -> Self {
-        let world = World::start().await;
-        std::fs::write(world.home.join("config.yaml"), "terminal:\n  backend: local\n").unwrap();
-        let user = world.home.to_str().unwrap();
+        let fixture = DashboardFixture::start().await;
+        std::fs::write(fixture.home.join("config.yaml"), "terminal:\n  backend: local\n").unwrap();
+        let user = fixture.home.to_str().unwrap();
         let environment = Environment::from_pairs([("HOME", user), ("PATH", "/usr/bin:/bin")]);
-        let home = Home::at(&world.home);
+        let home = Home::at(&fixture.home);
         let settings = Settings::load(&vestal_api::schema(), home, environment, Vec::new());
         let engine = Engine::open(settings).unwrap();
         let task: TaskName = "web".parse().unwrap();
         let sandbox = engine.sandbox(&task).await.unwrap();
         sandbox.run(Command::shell("true")).await.unwrap();
-        let cookie = world.login(Right::Operator).await;
-        Self { world, engine, task, cookie }
+        let cookie = fixture.login(Right::Operator).await;
+        Self { fixture, engine, task, cookie }
     }
 
     async fn close(self) {
         self.engine.remove(&self.task, FilesOnRemoval::Remove).await.ok();
         self.engine.close(Duration::from_mins(1)).await;
-        self.world.stop().await;
+        self.fixture.stop().await;
     }
 
     async fn get(&self, path: &str) -> Value {
         let path = format!("/api/sandboxes/default/web{path}");
-        let answer = self.world.get(&path).cookie(&self.cookie).send().await;
+        let answer = self.fixture.get(&path).cookie(&self.cookie).send().await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.json()
     }
 
     async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         let path = format!("/api/sandboxes/default/web{path}");
-        let answer = self.world.post(&path, &body).cookie(&self.cookie).send().await;
+        let answer = self.fixture.post(&path, &body).cookie(&self.cookie).send().await;
         (answer.status, answer.json())
     }
 
@@ -58,7 +59,7 @@ impl Workshop {
         let path = format!("/api/sandboxes/default/web/terminals/{id}");
         let from = from.map_or_else(String::new, |from| format!("&from={from}"));
         let query = format!("&rows=24&cols=80{from}");
-        let mut socket = self.world.socket_with(&path, &query, &self.cookie).await;
+        let mut socket = self.fixture.socket_with(&path, &query, &self.cookie).await;
         let Some(Message::Text(begin)) = socket.message().await else { panic!("no beginning") };
         let begin: Value = serde_json::from_str(&begin).unwrap();
         assert_eq!(begin["type"], "begin", "{begin}");
@@ -118,7 +119,7 @@ async fn a_terminal_that_is_left_and_come_back_to_loses_and_doubles_no_byte() {
     let listed = workshop.get("/terminals").await;
     assert_eq!(listed["terminals"][0]["id"], id);
 
-    // Whoever has seen nothing is shown the same bytes.
+    // A client that has seen nothing gets the same bytes.
     let mut other = workshop.terminal(id, Some(0)).await;
     other.until("three-4\r\n").await;
     assert_eq!(String::from_utf8_lossy(&other.seen[..all.len()]), String::from_utf8_lossy(&all));
@@ -128,9 +129,9 @@ async fn a_terminal_that_is_left_and_come_back_to_loses_and_doubles_no_byte() {
         match page.socket.message().await.unwrap() {
             Message::Binary(_) => {}
             Message::Text(text) => {
-                let said: Value = serde_json::from_str(&text).unwrap();
+                let reply: Value = serde_json::from_str(&text).unwrap();
                 assert_eq!(
-                    (&said["type"], &said["job"]["exit_code"]),
+                    (&reply["type"], &reply["job"]["exit_code"]),
                     (&json!("ended"), &json!(0))
                 );
                 break;
@@ -179,7 +180,7 @@ async fn a_page_that_draws_slowly_slows_a_flood_down_and_gets_all_of_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_is_saved_only_over_the_version_that_was_opened() {
     let workshop = Workshop::open().await;
-    let path = workshop.world.home.join("notes.txt");
+    let path = workshop.fixture.home.join("notes.txt");
     std::fs::write(&path, "first").unwrap();
     let shown = path.to_str().unwrap();
     let view = workshop.get(&format!("/files/view?path={shown}")).await;
@@ -212,7 +213,7 @@ async fn a_long_action_goes_on_without_its_page_and_is_found_again() {
     let path = format!("/api/operations/default/{id}");
     let mut found = Value::Null;
     while found["state"].is_null() || found["state"] == "running" {
-        let answer = workshop.world.get(&path).cookie(&workshop.cookie).send().await;
+        let answer = workshop.fixture.get(&path).cookie(&workshop.cookie).send().await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         found = answer.json();
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -220,9 +221,82 @@ async fn a_long_action_goes_on_without_its_page_and_is_found_again() {
     assert_eq!((&found["state"], &found["what"]), (&json!("failed"), &json!("saving it as good")));
     assert!(found["result"].as_str().unwrap().contains("there is nothing to copy"), "{found}");
     // Another dashboard of the home finds it, too.
-    let Workshop { world, engine, task, cookie } = workshop;
-    let world = world.restart().await;
-    let all = world.get("/api/operations").cookie(&cookie).send().await.json();
+    let Workshop { fixture, engine, task, cookie } = workshop;
+    let fixture = fixture.restart().await;
+    let all = fixture.get("/api/operations").cookie(&cookie).send().await.json();
     assert_eq!(all["operations"][0]["id"], id, "{all}");
-    Workshop { world, engine, task, cookie }.close().await;
+    Workshop { fixture, engine, task, cookie }.close().await;
+}
+
+/// Answers each request with the request itself, at any port that is free.
+const MIRROR: &str = r#"exec perl -MIO::Socket::INET -e '
+my $listener = IO::Socket::INET->new(Listen => 5, LocalAddr => "127.0.0.1") or die;
+while (my $client = $listener->accept) {
+    my $request = "";
+    while (my $line = <$client>) { last if $line =~ /^\r?\n$/; $request .= $line; }
+    print $client "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: ", length $request, "\r\n\r\n", $request;
+    close $client;
+}'"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preview_behind_a_proxy_is_for_the_browser_that_opened_it_and_tells_the_sandbox_nothing()
+{
+    let config = "terminal: {backend: local}\ndashboard:\n  public_url: http://vestal.example\n  \
+                  preview_url: http://*.preview.example\n  trusted_proxies: 127.0.0.1\n";
+    let fixture = DashboardFixture::start_with_config(config, "").await;
+    fixtures::start_job(&fixture.home, "mirror", MIRROR).await;
+    let operator = fixture.login(Right::Operator).await;
+    let sandbox = "/api/sandboxes/default/mirror";
+    let listening = async {
+        loop {
+            let path = format!("{sandbox}/ports");
+            let found = fixture.get(&path).cookie(&operator).send().await.json();
+            if let Some(port) = found["ports"][0]["port"].as_u64() {
+                return port;
+            }
+        }
+    };
+    let port = tokio::time::timeout(Duration::from_mins(1), listening).await.unwrap();
+    let opened = fixture
+        .post_without_origin(&format!("{sandbox}/ports/{port}/preview"), &json!({}))
+        .host("vestal.example")
+        .header("origin", "http://vestal.example")
+        .cookie(&operator);
+    let opened = opened.send().await.json();
+    let url = opened["url"].as_str().unwrap().strip_prefix("http://").unwrap();
+    let (host, ticket) = url.split_at(url.find('/').unwrap());
+    assert!(host.ends_with(".preview.example"), "{host}");
+
+    let fetch = |path: &str, site: &str, mode: &str, dest: &str| {
+        let asked = fixture.get(path).host(host).header("sec-fetch-site", site);
+        asked.header("sec-fetch-mode", mode).header("sec-fetch-dest", dest)
+    };
+    let visit = |path: &str| fetch(path, "cross-site", "navigate", "document");
+    let framed = fetch(ticket, "cross-site", "navigate", "iframe").send().await;
+    assert_eq!(framed.status, 403, "a ticket is not used up by a frame");
+    let entered = visit(ticket).send().await;
+    assert_eq!((entered.status, entered.header("location")), (303, Some("/")));
+    let cookie = entered.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(visit(ticket).send().await.status, 401, "it counts once");
+
+    let shown = visit("/page?x=1")
+        .cookie(&cookie)
+        .header("x-forwarded-for", "203.0.113.9")
+        .header("authorization", "Basic YW5uOnNlY3JldA==")
+        .send()
+        .await;
+    assert_eq!(shown.status, 200, "{}", shown.body);
+    assert!(shown.body.starts_with("GET /page?x=1 HTTP/1.1\r\n"), "{}", shown.body);
+    for told in ["203.0.113.9", "Basic", "vestal_", "preview.example"] {
+        assert!(!shown.body.contains(told), "{told}: {}", shown.body);
+    }
+    assert_eq!(visit("/").send().await.status, 401, "an address alone lets nobody in");
+    let of_other = fetch("/", "same-site", "no-cors", "image").cookie(&cookie).send().await;
+    assert_eq!(of_other.status, 403, "a page of another preview");
+    let inside = fixture.get("/api/home").host("vestal.example").cookie(&cookie).send().await;
+    assert_eq!(inside.status, 401, "it says nothing to the dashboard");
+    fixture.end_sessions().await;
+    assert_eq!(visit("/").cookie(&cookie).send().await.status, 401, "the session has ended");
+    fixture.stop_sandboxes().await;
+    fixture.stop().await;
 }

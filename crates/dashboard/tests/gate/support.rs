@@ -11,7 +11,6 @@ use async_trait::async_trait;
 use futures_util::{SinkExt as _, StreamExt as _};
 use jiff::Timestamp;
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -20,6 +19,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_util::sync::CancellationToken;
+use vestal_api::dashboard::{QuestionAnswer, WaitingQuestionView};
 use vestal_api::{
     DispatchPlanView, GatewayStatusView, HealthReportView, ManagerKind, ManagerView,
     SchedulesRunner, WorkerEnd,
@@ -30,9 +30,11 @@ use vestal_board::{Authority, Block, BlockKind, Board, NewTask, Run};
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_dashboard::gate::{Right, RouteEntry};
 use vestal_dashboard::{
-    AuthStore, Dashboard, DashboardSettings, GatewayChange, ProgramHost, store_path,
+    AuthStore, Dashboard, DashboardSettings, GatewayChange, ProgramHost, QuestionAddress,
+    store_path,
 };
 use vestal_scripted_model::ScriptedModel;
+use vestal_testkit::TestHome;
 
 /// A program with nothing around the dashboard but the gateways that a test writes down.
 #[derive(Debug)]
@@ -43,11 +45,16 @@ pub(crate) fn gateways_path(home: &std::path::Path) -> PathBuf {
     home.join("run/gateways.json")
 }
 
+/// What the gateway of this home asks.
+pub(crate) fn questions_path(home: &std::path::Path) -> PathBuf {
+    home.join("run/questions.json")
+}
+
 #[async_trait]
 impl ProgramHost for NoProgram {
     async fn gateways(&self) -> Result<GatewayStatusView, String> {
-        if let Ok(told) = std::fs::read(gateways_path(&self.0)) {
-            return serde_json::from_slice(&told).map_err(|error| error.to_string());
+        if let Ok(reported) = std::fs::read(gateways_path(&self.0)) {
+            return serde_json::from_slice(&reported).map_err(|error| error.to_string());
         }
         let manager =
             ManagerView { kind: ManagerKind::None, pid: None, host: None, since: None, unit: None };
@@ -56,6 +63,31 @@ impl ProgramHost for NoProgram {
 
     async fn change_gateway(&self, _: &ProfileName, _: GatewayChange) -> Result<(), String> {
         Err("there is no program to start one".to_owned())
+    }
+
+    async fn gateway_questions(
+        &self,
+        profile: &ProfileName,
+    ) -> Result<Vec<WaitingQuestionView>, String> {
+        let Ok(asked) = std::fs::read(questions_path(&self.0)) else { return Ok(Vec::new()) };
+        let all: Vec<WaitingQuestionView> =
+            serde_json::from_slice(&asked).map_err(|error| error.to_string())?;
+        Ok(all.into_iter().filter(|one| one.profile == profile.as_str()).collect())
+    }
+
+    async fn answer_gateway_question(
+        &self,
+        _: &ProfileName,
+        question: &QuestionAddress,
+        answer: QuestionAnswer,
+    ) -> Result<(), String> {
+        if !questions_path(&self.0).exists() {
+            return Err("the gateway refused: no question with this id is open".to_owned());
+        }
+        let reply = serde_json::json!({ "of": question.session, "question": question.question, "answer": answer });
+        std::fs::write(self.0.join("run/answered.json"), reply.to_string()).unwrap();
+        std::fs::remove_file(questions_path(&self.0)).unwrap();
+        Ok(())
     }
 
     async fn stop_before_removal(&self, _: &ProfileName) -> Result<(), String> {
@@ -90,8 +122,8 @@ impl ProgramHost for NoProgram {
     }
 }
 
-pub(crate) struct World {
-    dir: TempDir,
+pub(crate) struct DashboardFixture {
+    dir: TestHome,
     pub(crate) home: PathBuf,
     address: SocketAddr,
     pub(crate) routes: Vec<RouteEntry>,
@@ -100,34 +132,30 @@ pub(crate) struct World {
     serving: JoinHandle<()>,
 }
 
-impl World {
+impl DashboardFixture {
     pub(crate) async fn start() -> Self {
-        Self::start_in(tempfile::tempdir().unwrap()).await
+        Self::start_in(TestHome::create()).await
     }
 
     /// Starts one with these files in its home.
     pub(crate) async fn start_with_config(config: &str, dotenv: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let home = dir.path().join("home");
-        std::fs::create_dir_all(&home).unwrap();
-        std::fs::write(home.join("config.yaml"), config).unwrap();
+        let dir = TestHome::create();
+        dir.write_config(config);
         if !dotenv.is_empty() {
-            std::fs::write(home.join(".env"), dotenv).unwrap();
+            std::fs::write(dir.vestal().join(".env"), dotenv).unwrap();
         }
         Self::start_in(dir).await
     }
 
-    /// Starts one whose profile asks a model that answers as it is told.
+    /// Starts one whose profile asks a scripted model.
     pub(crate) async fn start_with_model(model: &ScriptedModel) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let home = dir.path().join("home");
-        std::fs::create_dir_all(&home).unwrap();
+        let dir = TestHome::create();
         let config = format!(
             "model:\n  base_url: {}\n  default: m\nterminal:\n  backend: local\nagent:\n  \
              api_max_retries: 0\n",
             model.base_url()
         );
-        std::fs::write(home.join("config.yaml"), config).unwrap();
+        dir.write_config(&config);
         Self::start_in(dir).await
     }
 
@@ -164,16 +192,15 @@ impl World {
         engine.close(Duration::from_mins(1)).await;
     }
 
-    async fn start_in(dir: TempDir) -> Self {
+    async fn start_in(dir: TestHome) -> Self {
         Self::start_at(dir, 0).await
     }
 
-    async fn start_at(dir: TempDir, port: u16) -> Self {
-        let home = dir.path().join("home");
+    async fn start_at(dir: TestHome, port: u16) -> Self {
+        let home = dir.vestal();
         std::fs::create_dir_all(&home).unwrap();
         let root = Home::at(&home);
-        let user = dir.path().to_str().unwrap();
-        let environment = Environment::from_pairs([("HOME", user), ("PATH", "/usr/bin:/bin")]);
+        let environment = Environment::from_pairs(dir.variables());
         let settings =
             Settings::load(&vestal_api::schema(), root.clone(), environment.clone(), Vec::new());
         let settings = DashboardSettings::new(&settings, None, Some(port)).unwrap();
@@ -185,11 +212,11 @@ impl World {
         let stop = CancellationToken::new();
         let serving = tokio::spawn(dashboard.serve(stop.clone()));
         let mark = String::new();
-        let mut world = Self { dir, home, address, routes, mark, stop, serving };
-        let cookie = world.login(Right::Viewer).await;
+        let mut fixture = Self { dir, home, address, routes, mark, stop, serving };
+        let cookie = fixture.login(Right::Viewer).await;
         let name = cookie.split_once('=').unwrap().0;
-        name.strip_prefix("vestal_session_").unwrap().clone_into(&mut world.mark);
-        world
+        name.strip_prefix("vestal_session_").unwrap().clone_into(&mut fixture.mark);
+        fixture
     }
 
     pub(crate) async fn restart(self) -> Self {
@@ -254,6 +281,11 @@ impl World {
         format!("vestal_session_{}={value}", self.mark)
     }
 
+    /// Returns the home of the user who runs the dashboard.
+    pub(crate) fn user(&self) -> PathBuf {
+        self.dir.user()
+    }
+
     pub(crate) fn authority(&self) -> String {
         self.address.to_string()
     }
@@ -268,6 +300,11 @@ impl World {
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Asked<'_> {
         self.post_without_origin(path, body).own_origin()
+    }
+
+    /// Begins a request whose body is no JSON.
+    pub(crate) fn upload(&self, path: &str) -> Asked<'_> {
+        Asked::new(self, "POST", path).own_origin()
     }
 
     pub(crate) fn post_without_origin(&self, path: &str, body: &Value) -> Asked<'_> {
@@ -336,36 +373,36 @@ impl World {
         store.close().await;
     }
 
-    /// Makes a board whose file is no database.
+    /// Makes a board whose file is not a database.
     pub(crate) fn break_board(&self, slug: &str) {
         let root = vestal_board::settings::boards_dir(&Home::at(&self.home));
         let dir = root.join("boards").join(slug);
         std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join("kanban.db"), "this is no database, and long enough to show it")
+        std::fs::write(dir.join("kanban.db"), "this is not a database, and long enough to show it")
             .unwrap();
     }
 }
 
-/// A world whose dashboard does not run.
+/// A fixture whose dashboard does not run.
 pub(crate) struct Away {
-    dir: TempDir,
+    dir: TestHome,
     port: u16,
 }
 
 impl Away {
     pub(crate) fn home(&self) -> PathBuf {
-        self.dir.path().join("home")
+        self.dir.vestal()
     }
 
-    pub(crate) async fn come_back(self) -> World {
-        World::start_at(self.dir, self.port).await
+    pub(crate) async fn come_back(self) -> DashboardFixture {
+        DashboardFixture::start_at(self.dir, self.port).await
     }
 }
 
 /// A request that is put together.
 pub(crate) struct Asked<'w> {
     address: SocketAddr,
-    world: &'w World,
+    fixture: &'w DashboardFixture,
     method: String,
     path: String,
     host: String,
@@ -374,13 +411,13 @@ pub(crate) struct Asked<'w> {
 }
 
 impl<'w> Asked<'w> {
-    pub(crate) fn new(world: &'w World, method: &str, path: &str) -> Self {
+    pub(crate) fn new(fixture: &'w DashboardFixture, method: &str, path: &str) -> Self {
         Self {
-            address: world.address,
-            world,
+            address: fixture.address,
+            fixture,
             method: method.to_owned(),
             path: path.to_owned(),
-            host: world.authority(),
+            host: fixture.authority(),
             headers: Vec::new(),
             body: None,
         }
@@ -396,7 +433,7 @@ impl<'w> Asked<'w> {
     }
 
     pub(crate) fn own_origin(self) -> Self {
-        let origin = format!("http://{}", self.world.authority());
+        let origin = format!("http://{}", self.fixture.authority());
         self.header("origin", &origin)
     }
 
@@ -436,8 +473,21 @@ impl<'w> Asked<'w> {
         BufReader::new(stream)
     }
 
+    /// Sends it with a body that is no text, said to be of a length.
+    pub(crate) async fn send_bytes(self, body: &[u8], length: usize) -> Answer {
+        let head = String::from_utf8(self.bytes()).unwrap();
+        let head = head.replace("content-length: 0\r\n", &format!("content-length: {length}\r\n"));
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body).await.unwrap();
+        Self::answered(BufReader::new(stream)).await
+    }
+
     pub(crate) async fn send(self) -> Answer {
-        let mut reader = self.begin().await;
+        Self::answered(self.begin().await).await
+    }
+
+    async fn answered(mut reader: BufReader<TcpStream>) -> Answer {
         let (status, headers) = head(&mut reader).await;
         let length = headers.get("content-length").and_then(|length| length[0].parse().ok());
         let mut body = vec![0; length.unwrap_or(0)];
@@ -445,7 +495,7 @@ impl<'w> Asked<'w> {
         Answer { status, headers, body: String::from_utf8(body).unwrap() }
     }
 
-    /// Returns the body of an answer that is no text.
+    /// Returns the body of an answer that is not text.
     pub(crate) async fn raw(self) -> Vec<u8> {
         let mut reader = self.begin().await;
         let (status, headers) = head(&mut reader).await;
@@ -542,7 +592,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Returns the next message that is no ping; nothing at the end.
+    /// Returns the next message that is not a ping; nothing at the end.
     pub(crate) async fn message(&mut self) -> Option<Message> {
         loop {
             let next = tokio::time::timeout(Duration::from_mins(1), self.socket.next());

@@ -4,9 +4,9 @@
 #![expect(clippy::cloned_ref_to_slice_refs, reason = "whole values read better")]
 
 mod crashes;
+mod fixture;
 mod hosts;
 mod places;
-mod stage;
 mod stops;
 mod watching;
 mod workers;

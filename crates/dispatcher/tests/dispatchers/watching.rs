@@ -11,7 +11,7 @@ use vestal_config::ProfileName;
 use vestal_dispatcher::{DispatchEvent, DispatchMode};
 use vestal_testkit::until;
 
-use crate::stage::{Stage, is_alive, person};
+use crate::fixture::{DispatcherFixture, is_alive, person};
 
 /// Returns what is in every file below a directory. What readers of the
 /// database share about where they are is no content.
@@ -31,36 +31,37 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_changes_no_byte_and_signals_nobody() {
-    let stage = Stage::new().await;
+    let fixture = DispatcherFixture::new().await;
     let doomed =
-        stage.task_with(&["hang"], |new| new.max_runtime = Some(Duration::from_secs(1))).await;
-    let (dispatcher, heard) = stage.dispatcher(|options| {
+        fixture.task_with(&["hang"], |new| new.max_runtime = Some(Duration::from_secs(1))).await;
+    let (dispatcher, heard) = fixture.dispatcher(|options| {
         options.policy.default_assignee = Some(vestal_config::ProfileName::new("ada").unwrap());
         options.policy.lease = Duration::from_millis(1);
     });
-    let all = [stage.board.clone()];
-    dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
-    let run = stage.until_running(&doomed).await;
-    let waiting = stage.task(&["complete"]).await;
-    let nobodys = stage.task_with(&["complete"], |new| new.assignee = None).await;
+    let all = [fixture.board.clone()];
+    dispatcher.tick(&fixture.board, &all, DispatchMode::Real).await.unwrap();
+    let run = fixture.until_running(&doomed).await;
+    let waiting = fixture.task(&["complete"]).await;
+    let nobodys = fixture.task_with(&["complete"], |new| new.assignee = None).await;
     // It is to be stopped, by its lease and soon by its time.
-    while stage.board.read().await.unwrap().now() <= run.started_at.after(Duration::from_secs(1)) {
+    while fixture.board.read().await.unwrap().now() <= run.started_at.after(Duration::from_secs(1))
+    {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let (before, said) = (contents(&stage.root()), heard.all().len());
+    let (before, printed) = (contents(&fixture.root()), heard.all().len());
 
-    let dry = dispatcher.tick(&stage.board, &all, DispatchMode::DryRun).await.unwrap();
+    let dry = dispatcher.tick(&fixture.board, &all, DispatchMode::DryRun).await.unwrap();
     assert_eq!(dry.timed_out.entries, [doomed.clone()]);
     assert_eq!(dry.spawned.count, 2);
     assert_eq!(dry.auto_assigned_default.entries, [nobodys.clone()]);
-    assert_eq!(contents(&stage.root()), before);
+    assert_eq!(contents(&fixture.root()), before);
     assert!(is_alive(&run), "a dry run ended a worker");
-    assert_eq!(heard.all().len(), said);
-    assert_eq!(stage.get(&waiting).await.status, Status::Ready);
-    assert_eq!(stage.get(&nobodys).await.assignee, None);
+    assert_eq!(heard.all().len(), printed);
+    assert_eq!(fixture.get(&waiting).await.status, Status::Ready);
+    assert_eq!(fixture.get(&nobodys).await.assignee, None);
 
     // And it said what a real one does.
-    let real = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
+    let real = dispatcher.tick(&fixture.board, &all, DispatchMode::Real).await.unwrap();
     let tasks = |result: &vestal_board::dispatch::DispatchResult| {
         let spawned = result.spawned.entries.iter().map(|one| one.task_id.clone());
         (
@@ -75,18 +76,18 @@ async fn a_dry_run_changes_no_byte_and_signals_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_is_started_at_once_when_its_parent_is_done() {
-    let stage = Stage::new().await;
+    let fixture = DispatcherFixture::new().await;
     // Nothing but the change itself can wake it.
-    let _watch = stage.watch(|options| options.interval = Duration::from_hours(1));
-    let go = stage.path("go");
-    let parent = stage.task(&[&format!("wait-for {}", go.display()), "complete"]).await;
-    let child = stage.task_with(&["complete"], |new| new.parents = vec![parent.clone()]).await;
-    stage.until_running(&parent).await;
-    assert_eq!(stage.get(&child).await.status, Status::Todo);
+    let _watch = fixture.watch(|options| options.interval = Duration::from_hours(1));
+    let go = fixture.path("go");
+    let parent = fixture.task(&[&format!("wait-for {}", go.display()), "complete"]).await;
+    let child = fixture.task_with(&["complete"], |new| new.parents = vec![parent.clone()]).await;
+    fixture.until_running(&parent).await;
+    assert_eq!(fixture.get(&child).await.status, Status::Todo);
     std::fs::write(&go, "").unwrap();
-    stage.until_ended(&child, Outcome::Completed).await;
-    let done = stage.get(&parent).await.completed_at.unwrap();
-    let started = stage.runs(&child).await[0].started_at;
+    fixture.until_ended(&child, Outcome::Completed).await;
+    let done = fixture.get(&parent).await.completed_at.unwrap();
+    let started = fixture.runs(&child).await[0].started_at;
     let waited = done.until(started);
     // The bar is 200 ms; this is a slow machine's.
     assert!(waited < Duration::from_secs(5), "{waited:?}");
@@ -94,44 +95,44 @@ async fn a_child_is_started_at_once_when_its_parent_is_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moment_that_comes_wakes_it() {
-    let stage = Stage::new().await;
-    let _watch = stage.watch(|options| options.interval = Duration::from_hours(1));
-    let now = stage.board.read().await.unwrap().now();
-    let task = stage
+    let fixture = DispatcherFixture::new().await;
+    let _watch = fixture.watch(|options| options.interval = Duration::from_hours(1));
+    let now = fixture.board.read().await.unwrap().now();
+    let task = fixture
         .task_with(&["complete"], |new| {
             new.initial = Initial::At(now.after(Duration::from_millis(700)));
         })
         .await;
-    assert_eq!(stage.get(&task).await.status, Status::Scheduled);
-    let run = stage.until_ended(&task, Outcome::Completed).await;
+    assert_eq!(fixture.get(&task).await.status, Status::Scheduled);
+    let run = fixture.until_ended(&task, Outcome::Completed).await;
     assert!(run.started_at >= now.after(Duration::from_millis(700)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_goes_on_when_the_other_dispatcher_dies() {
-    let stage = Stage::new().await;
-    let mut first = stage.process(&["--watch"], None);
-    let _standby = stage.process(&["--watch"], None);
-    let before = stage.task(&["complete"]).await;
-    stage.until_ended(&before, Outcome::Completed).await;
+    let fixture = DispatcherFixture::new().await;
+    let mut first = fixture.process(&["--watch"], None);
+    let _standby = fixture.process(&["--watch"], None);
+    let before = fixture.task(&["complete"]).await;
+    fixture.until_ended(&before, Outcome::Completed).await;
     first.kill();
-    let after = stage.task(&["complete"]).await;
-    stage.until_ended(&after, Outcome::Completed).await;
+    let after = fixture.task(&["complete"]).await;
+    fixture.until_ended(&after, Outcome::Completed).await;
     for task in [before, after] {
-        assert_eq!(stage.runs(&task).await.len(), 1);
+        assert_eq!(fixture.runs(&task).await.len(), 1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn boards_that_come_are_dispatched_and_archived_ones_are_not() {
-    let stage = Stage::new().await;
-    let _watch = stage.watch(|options| options.interval = Duration::from_hours(1));
-    let first = stage.task(&["complete"]).await;
-    stage.until_ended(&first, Outcome::Completed).await;
+    let fixture = DispatcherFixture::new().await;
+    let _watch = fixture.watch(|options| options.interval = Duration::from_hours(1));
+    let first = fixture.task(&["complete"]).await;
+    fixture.until_ended(&first, Outcome::Completed).await;
 
     let slug = Slug::new("later").unwrap();
-    stage.boards.create(&slug, NewBoard::default()).await.unwrap();
-    let board = stage.boards.open_any(&slug).await.unwrap();
+    fixture.boards.create(&slug, NewBoard::default()).await.unwrap();
+    let board = fixture.boards.open_any(&slug).await.unwrap();
     let new = || NewTask {
         title: "a task".to_owned(),
         body: "complete".to_owned(),
@@ -152,27 +153,27 @@ async fn boards_that_come_are_dispatched_and_archived_ones_are_not() {
     tokio::time::timeout(Duration::from_mins(1), done).await.unwrap();
     assert_eq!(board.get(&task).await.unwrap().status, Status::Done);
 
-    stage.boards.remove(&slug).await.unwrap();
+    fixture.boards.remove(&slug).await.unwrap();
     let idle = board.create(&person(), new()).await.unwrap().task.id;
     // Whatever else is done, this is not.
     for _ in 0..3 {
-        let other = stage.task(&["complete"]).await;
-        stage.until_ended(&other, Outcome::Completed).await;
+        let other = fixture.task(&["complete"]).await;
+        fixture.until_ended(&other, Outcome::Completed).await;
     }
     assert_eq!(board.get(&idle).await.unwrap().status, Status::Ready);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn caps_hold_over_several_boards() {
-    let stage = Stage::new().await;
+    let fixture = DispatcherFixture::new().await;
     let slug = Slug::new("other").unwrap();
-    stage.boards.create(&slug, NewBoard::default()).await.unwrap();
-    let other = stage.boards.open_any(&slug).await.unwrap();
-    let go = stage.path("go");
+    fixture.boards.create(&slug, NewBoard::default()).await.unwrap();
+    let other = fixture.boards.open_any(&slug).await.unwrap();
+    let go = fixture.path("go");
     let wait = format!("wait-for {}", go.display());
     let (mut here, mut there) = (Vec::new(), Vec::new());
     for _ in 0..3 {
-        here.push(stage.task(&[&wait, "complete"]).await);
+        here.push(fixture.task(&[&wait, "complete"]).await);
         let new = NewTask {
             title: "a task".to_owned(),
             body: format!("{wait}\ncomplete"),
@@ -181,14 +182,14 @@ async fn caps_hold_over_several_boards() {
         };
         there.push(other.create(&person(), new).await.unwrap().task.id);
     }
-    let watch = stage.watch(|options| options.policy.caps.host = Some(2));
+    let watch = fixture.watch(|options| options.policy.caps.host = Some(2));
     let started = |heard: &[DispatchEvent]| {
-        heard.iter().filter(|said| matches!(said, DispatchEvent::Started { .. })).count()
+        heard.iter().filter(|printed| matches!(printed, DispatchEvent::Started { .. })).count()
     };
     until("two have started", || started(&watch.heard.all()) >= 2).await;
     let live = async || {
         let mut count = 0;
-        for board in [&stage.board, &other] {
+        for board in [&fixture.board, &other] {
             count += board.read().await.unwrap().live_runs().await.unwrap().len();
         }
         count
@@ -197,7 +198,7 @@ async fn caps_hold_over_several_boards() {
     std::fs::write(&go, "").unwrap();
     let mut changes = other.changes().unwrap();
     for task in &here {
-        stage.until_ended(task, Outcome::Completed).await;
+        fixture.until_ended(task, Outcome::Completed).await;
         assert!(live().await <= 2);
     }
     for task in &there {
@@ -210,16 +211,16 @@ async fn caps_hold_over_several_boards() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_board_that_cannot_be_read_keeps_no_other_from_going_on() {
-    let stage = Stage::new().await;
-    let dir = stage.path("kanban/boards/broken");
+    let fixture = DispatcherFixture::new().await;
+    let dir = fixture.path("kanban/boards/broken");
     std::fs::create_dir_all(&dir).unwrap();
-    std::fs::write(dir.join("kanban.db"), "this is no database".repeat(500)).unwrap();
-    let watch = stage.watch(|options| options.interval = Duration::from_millis(50));
+    std::fs::write(dir.join("kanban.db"), "this is not a database".repeat(500)).unwrap();
+    let watch = fixture.watch(|options| options.interval = Duration::from_millis(50));
     for _ in 0..3 {
-        let task = stage.task(&["complete"]).await;
-        stage.until_ended(&task, Outcome::Completed).await;
+        let task = fixture.task(&["complete"]).await;
+        fixture.until_ended(&task, Outcome::Completed).await;
     }
-    let about = |said: &DispatchEvent| matches!(said, DispatchEvent::Problem { board: Some(board), .. } if board == "broken");
+    let about = |printed: &DispatchEvent| matches!(printed, DispatchEvent::Problem { board: Some(board), .. } if board == "broken");
     let heard = watch.heard.all();
-    assert_eq!(heard.iter().filter(|said| about(said)).count(), 1, "{heard:?}");
+    assert_eq!(heard.iter().filter(|printed| about(printed)).count(), 1, "{heard:?}");
 }

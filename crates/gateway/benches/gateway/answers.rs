@@ -8,18 +8,18 @@ use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
-use crate::stage::{Stage, TALK, complete};
+use crate::fixture::{GatewayBench, TALK, complete};
 
 /// The recorded figure of the alternative.
 const THEIRS: Duration = Duration::from_millis(470);
 
 const WARM_UP: usize = 10;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let (mut gateway, _) = stage.serve().await?;
+pub(crate) async fn measure(bench: &GatewayBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let (mut gateway, _) = bench.serve().await?;
     let rows = async {
-        let mut rows = vec![single(stage, plan).await?];
-        rows.extend(many(stage, plan).await?);
+        let mut rows = vec![single(bench, plan).await?];
+        rows.extend(many(bench, plan).await?);
         Ok(rows)
     };
     let rows = rows.await;
@@ -29,11 +29,11 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> 
 }
 
 /// One question at a time: each asked of the gateway and of the model, in turn.
-async fn single(stage: &Stage, plan: Plan) -> Result<BenchRow> {
+async fn single(bench: &GatewayBench, plan: Plan) -> Result<BenchRow> {
     let mut added = Samples::default();
     for round in 0..WARM_UP + plan.requests {
-        let through = timed(stage.ask_gateway("hello", false)).await?;
-        let direct = timed(stage.ask_model("hello", false)).await?;
+        let through = timed(bench.ask_gateway("hello", false)).await?;
+        let direct = timed(bench.ask_model("hello", false)).await?;
         if round >= WARM_UP {
             added.push(through.saturating_sub(direct));
         }
@@ -52,9 +52,9 @@ async fn timed(request: reqwest::RequestBuilder) -> Result<Duration> {
 
 /// Many new conversations at the same instant, whose answers stream: through the
 /// gateway and past it.
-async fn many(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let direct = at_once(plan.streams, || stage.ask_model(TALK, true)).await?;
-    let through = at_once(plan.streams, || stage.ask_gateway(TALK, true)).await?;
+async fn many(bench: &GatewayBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let direct = at_once(plan.streams, || bench.ask_model(TALK, true)).await?;
+    let through = at_once(plan.streams, || bench.ask_gateway(TALK, true)).await?;
     let row = |name: &str, direct: &Samples, through: &Samples| {
         let added = through.p95().saturating_sub(direct.p95());
         let what = format!("{} streams at once, p95 added: {name}", plan.streams);

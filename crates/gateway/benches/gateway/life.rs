@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::process::resident;
+use vestal_bench::process::{anonymous, proportional, resident};
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_testkit::processes::{cpu_ticks, processes_with};
 
 use crate::Plan;
-use crate::stage::{ENDLESS, Stage, TIMEOUT, WORK};
+use crate::fixture::{ENDLESS, GatewayBench, TIMEOUT, WORK};
 
 /// The recorded figures of the alternative.
 const THEIR_START: Duration = Duration::from_millis(3_900);
@@ -20,11 +20,11 @@ const THEIR_MEMORY: f64 = 95.0 / 1.048_576;
 /// Ticks per second in which the kernel counts processor time.
 const TICKS: f64 = 100.0;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
+pub(crate) async fn measure(bench: &GatewayBench, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut rows = Vec::new();
     let mut starts = Samples::default();
     for round in 0..=plan.starts {
-        let (mut gateway, took) = stage.serve().await?;
+        let (mut gateway, took) = bench.serve().await?;
         // The first one makes the home.
         if round > 0 {
             starts.push(took);
@@ -42,7 +42,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> 
             .bar(Bar::AtMost(Figure::Milliseconds(150.0)))
             .note("the alternative's figure was recorded"),
     );
-    rows.extend(stops(stage, plan).await?);
+    rows.extend(stops(bench, plan).await?);
     Ok(rows)
 }
 
@@ -54,9 +54,12 @@ async fn idle(pid: u32, watched: Duration) -> Result<Vec<BenchRow>> {
     let ticks = u32::try_from(cpu_ticks(pid) - before)?;
     let per_second = f64::from(ticks) / TICKS * 1000.0 / start.elapsed().as_secs_f64();
     Ok(vec![
-        BenchRow::single("memory of an idle gateway", Figure::size(resident(pid)?))
+        BenchRow::single("memory of an idle gateway, resident", Figure::size(resident(pid)?))
             .beside(Figure::Mebibytes(THEIR_MEMORY))
-            .bar(Bar::AtMost(Figure::Mebibytes(25.0))),
+            .bar(Bar::AtMost(Figure::Mebibytes(25.0)))
+            .note("with the pages of the program's file that it has mapped"),
+        BenchRow::single("… its share of what it has mapped", Figure::size(proportional(pid)?)),
+        BenchRow::single("… its own, in no file", Figure::size(anonymous(pid)?)),
         BenchRow::single("processor time of an idle gateway, each second", {
             Figure::Milliseconds(per_second)
         })
@@ -66,13 +69,13 @@ async fn idle(pid: u32, watched: Duration) -> Result<Vec<BenchRow>> {
 }
 
 /// Measures `vestal gateway stop`, which returns when every process is gone.
-async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
+async fn stops(bench: &GatewayBench, plan: Plan) -> Result<Vec<BenchRow>> {
     let (mut idle, mut busy) = (Samples::default(), Samples::default());
     for _ in 0..plan.stops {
-        stage.vestal(&["gateway", "start"])?;
-        idle.push(stop(stage)?);
-        stage.vestal(&["gateway", "start"])?;
-        let asking = tokio::spawn(stage.ask_gateway(WORK, true).send());
+        bench.vestal(&["gateway", "start"])?;
+        idle.push(stop(bench)?);
+        bench.vestal(&["gateway", "start"])?;
+        let asking = tokio::spawn(bench.ask_gateway(WORK, true).send());
         let deadline = Instant::now() + TIMEOUT;
         while processes_with(ENDLESS).is_empty() {
             if Instant::now() > deadline {
@@ -80,14 +83,14 @@ async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        busy.push(stop(stage)?);
+        busy.push(stop(bench)?);
         if !processes_with(ENDLESS).is_empty() {
             return Err("the tool outlived the gateway".into());
         }
         // Its connection has ended with the gateway; the result does not matter.
         asking.abort();
     }
-    stage.vestal(&["supervise", "--stop"])?;
+    bench.vestal(&["supervise", "--stop"])?;
     Ok(vec![
         BenchRow::times("vestal gateway stop, idle", &idle)
             .beside(Figure::time(THEIR_STOP))
@@ -99,9 +102,9 @@ async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     ])
 }
 
-fn stop(stage: &Stage) -> Result<Duration> {
-    let (pid, start) = (stage.gateway_pid()?, Instant::now());
-    stage.vestal(&["gateway", "stop"])?;
+fn stop(bench: &GatewayBench) -> Result<Duration> {
+    let (pid, start) = (bench.gateway_pid()?, Instant::now());
+    bench.vestal(&["gateway", "stop"])?;
     let took = start.elapsed();
     if vestal_testkit::is_alive(pid) {
         return Err(format!("process {pid} outlived its stop").into());

@@ -12,9 +12,9 @@
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 
 mod answers;
+mod fixture;
 mod life;
 mod profiles;
-mod stage;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use vestal_bench::Result;
 use vestal_bench::report::BenchReport;
 
-use crate::stage::Stage;
+use crate::fixture::GatewayBench;
 
 /// How often each measurement is repeated.
 #[derive(Debug, Clone, Copy)]
@@ -56,10 +56,10 @@ fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = vestal_bench::program::build()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let stage = Stage::new(program)?;
-        report.add(life::measure(&stage, plan).await?);
-        report.add(answers::measure(&stage, plan).await?);
-        report.add(profiles::measure(&stage, plan)?);
-        stage.close()
+        let bench = GatewayBench::new(program)?;
+        report.add(life::measure(&bench, plan).await?);
+        report.add(answers::measure(&bench, plan).await?);
+        report.add(profiles::measure(&bench, plan)?);
+        bench.close()
     })
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use vestal_api::{BrokenSkillView, SkillView};
 
-use super::App;
+use super::ApiState;
 use super::error::ApiError;
 use super::openapi::Listed;
 
@@ -24,7 +24,7 @@ pub(super) struct ModelView {
 }
 
 impl ModelView {
-    fn of(app: &App) -> Self {
+    fn of(app: &ApiState) -> Self {
         Self {
             id: app.server.model_name.clone(),
             object: "model",
@@ -35,13 +35,13 @@ impl ModelView {
 }
 
 /// `GET /v1/models`: the one model that clients see.
-pub(super) async fn models(State(app): State<App>) -> Json<Listed<ModelView>> {
+pub(super) async fn models(State(app): State<ApiState>) -> Json<Listed<ModelView>> {
     Json(Listed::new(vec![ModelView::of(&app)], false))
 }
 
 /// `GET /v1/models/{id}`.
 pub(super) async fn show_model(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<ModelView>, ApiError> {
     if id == app.server.model_name {
@@ -92,7 +92,7 @@ struct FeaturesView {
 }
 
 /// `GET /v1/capabilities`: what this server does, so that a client need not try.
-pub(super) async fn capabilities(State(app): State<App>) -> Json<CapabilitiesView> {
+pub(super) async fn capabilities(State(app): State<ApiState>) -> Json<CapabilitiesView> {
     Json(CapabilitiesView {
         object: "capabilities",
         platform: "vestal",
@@ -130,7 +130,7 @@ pub(super) struct ToolsetView {
 }
 
 /// `GET /v1/toolsets`: the tools that the agent could have, by the set that settings name.
-pub(super) async fn toolsets(State(app): State<App>) -> Json<Listed<ToolsetView>> {
+pub(super) async fn toolsets(State(app): State<ApiState>) -> Json<Listed<ToolsetView>> {
     let tools = app.turns.runtime().agent().tools();
     let sets = tools.toolsets().into_iter().map(|set| {
         let in_set =
@@ -156,7 +156,7 @@ pub(super) struct SkillListView {
 }
 
 /// `GET /v1/skills`: the members of each as in `vestal skills list --json`.
-pub(super) async fn skills(State(app): State<App>) -> Json<SkillListView> {
+pub(super) async fn skills(State(app): State<ApiState>) -> Json<SkillListView> {
     let skills = app.turns.runtime().skills();
     let catalogue = skills.catalogue();
     let usable = catalogue.skills.iter().map(|skill| SkillView::new(skill, &skills.needs(skill)));

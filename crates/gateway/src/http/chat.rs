@@ -19,7 +19,7 @@ use super::error::ApiError;
 use super::idempotency::ClaimedKey;
 use super::input::{Content, Dialogue};
 use super::sessions::session_id;
-use super::{App, SESSION_HEADER};
+use super::{ApiState, SESSION_HEADER};
 use crate::turns::StartedTurn;
 use crate::unfinished::TurnOwner;
 
@@ -83,7 +83,7 @@ pub(super) struct ChatMessage {
 }
 
 pub(super) async fn completions(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     claim: Option<Extension<ClaimedKey>>,
     headers: HeaderMap,
     body: Result<Json<ChatRequest>, JsonRejection>,
@@ -95,7 +95,7 @@ pub(super) async fn completions(
 
 /// Answers a request in a session, or in a new one.
 pub(super) async fn answer(
-    app: &App,
+    app: &ApiState,
     request: ChatRequest,
     session: Option<ConversationId>,
     claim: Option<ClaimedKey>,
@@ -230,7 +230,7 @@ fn usage(usage: &TokenUsage) -> Value {
     })
 }
 
-/// Waits for the answer. Whoever stops waiting drops the turn, which interrupts it.
+/// Waits for the answer. A caller that stops waiting drops the turn, which interrupts it.
 async fn whole_response(
     mut turn: StartedTurn,
     answer: &CompletionHead,

@@ -7,7 +7,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::App;
+use super::ApiState;
 use crate::state::{GatewayPhase, ListenerState};
 
 /// That the server answers.
@@ -38,7 +38,7 @@ pub(super) struct DetailedHealthView {
     started_at: String,
     /// The state, as `gateway_state.json` has it.
     gateway_state: &'static str,
-    /// Turns in progress, whoever began them: the sum of the counts in `turns`.
+    /// Turns in progress of all origins: the sum of the counts in `turns`.
     active_agents: usize,
     /// Turns in progress by what they take their place from.
     turns: TurnCounts,
@@ -123,7 +123,7 @@ pub(super) async fn health() -> Json<HealthView> {
 }
 
 /// `GET /health/detailed`: the state of the gateway, and whether a turn could begin now.
-pub(super) async fn detailed(State(app): State<App>) -> Json<DetailedHealthView> {
+pub(super) async fn detailed(State(app): State<ApiState>) -> Json<DetailedHealthView> {
     let state = app.state.read();
     let activity = *app.turns.activity().borrow();
     let settings = app.turns.runtime().settings().reload();

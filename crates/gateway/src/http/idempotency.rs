@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use vestal_conversations::ConversationId;
 
 use super::error::{ApiError, TurnRan};
-use super::{App, MAX_BODY, SESSION_HEADER};
+use super::{ApiState, MAX_BODY, SESSION_HEADER};
 use crate::panics::caught;
 use crate::store::{GatewayStore, LostClaim, Replay, ReplayClaim, StoreResult};
 
@@ -39,8 +39,8 @@ impl ClaimedKey {
         self.0
     }
 
-    /// Records the session that the request works in, before it does: whoever repeats it after a
-    /// crash is told where to look.
+    /// Records the session that the request works in, before it does: a client that repeats it after
+    /// a crash learns where to look.
     pub(super) async fn note(
         claim: Option<Self>,
         store: &GatewayStore,
@@ -89,8 +89,8 @@ pub(super) struct Replays {
     tasks: TaskTracker,
 }
 
-impl From<&App> for Replays {
-    fn from(app: &App) -> Self {
+impl From<&ApiState> for Replays {
+    fn from(app: &ApiState) -> Self {
         Self { store: app.store.clone(), tasks: app.tasks.clone() }
     }
 }
@@ -164,7 +164,7 @@ async fn keep(
     let (pieces, passed_on) = mpsc::unbounded_channel::<Result<Bytes, axum::Error>>();
     let passing =
         stream::unfold(passed_on, async |mut pieces| Some((pieces.recv().await?, pieces)));
-    let mut is_told =
+    let mut is_delivered =
         answered.send(Response::from_parts(parts, Body::from_stream(passing))).is_ok();
     let mut whole = Vec::new();
     let mut is_whole = true;
@@ -174,7 +174,7 @@ async fn keep(
             Ok(bytes) if whole.len() + bytes.len() <= MAX_ANSWER => whole.extend_from_slice(bytes),
             Ok(_) | Err(_) => is_whole = false,
         }
-        is_told = is_told && pieces.send(piece).is_ok();
+        is_delivered = is_delivered && pieces.send(piece).is_ok();
     }
     let answer = if is_whole {
         Replay { status, headers, body: whole }
@@ -188,7 +188,7 @@ async fn keep(
         store.release_claim(key).await
     };
     if let Err(error) = done {
-        tracing::error!(%error, is_told, "the answer to a request with an Idempotency-Key was not kept");
+        tracing::error!(%error, is_delivered, "the answer to a request with an Idempotency-Key was not kept");
     }
 }
 

@@ -79,12 +79,12 @@ impl Dialogue {
         role: &str,
         content: Option<Content>,
     ) -> Result<(), ApiError> {
-        let said = user_message(param, content)?;
+        let message = user_message(param, content)?;
         match role {
-            "system" | "developer" => self.instruct(said.text()),
-            "user" => self.messages.push(Message::User(said)),
+            "system" | "developer" => self.instruct(message.text()),
+            "user" => self.messages.push(Message::User(message)),
             "assistant" => self.messages.push(Message::Assistant(AssistantMessage {
-                text: said.text(),
+                text: message.text(),
                 ..AssistantMessage::default()
             })),
             "tool" | "function" => return Err(foreign_tool(param)),
@@ -99,7 +99,7 @@ impl Dialogue {
     pub(super) fn call(&mut self, id: String, name: String, arguments: String) {
         let call = ToolCall { id, name, arguments };
         match self.messages.last_mut() {
-            Some(Message::Assistant(said)) => said.calls.push(call),
+            Some(Message::Assistant(message)) => message.calls.push(call),
             _ => self.messages.push(Message::Assistant(AssistantMessage {
                 calls: vec![call],
                 ..AssistantMessage::default()
@@ -114,7 +114,7 @@ impl Dialogue {
             .iter()
             .any(|message| matches!(message, Message::Tool(result) if result.call == id));
         let call = self.messages.iter().rev().find_map(|message| match message {
-            Message::Assistant(said) => said.calls.iter().find(|call| call.id == id),
+            Message::Assistant(message) => message.calls.iter().find(|call| call.id == id),
             Message::User(_) | Message::Tool(_) => None,
         });
         let Some(call) = call.filter(|_| !is_answered) else { return Err(foreign_tool("input")) };
@@ -139,7 +139,7 @@ impl Dialogue {
             })
             .collect();
         let calls = self.messages.iter().filter_map(|message| match message {
-            Message::Assistant(said) => Some(&said.calls),
+            Message::Assistant(message) => Some(&message.calls),
             Message::User(_) | Message::Tool(_) => None,
         });
         match calls.flatten().find(|call| !results.contains(&call.id.as_str())) {

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::App;
+use super::ApiState;
 
 /// A list, in the envelope that lists of the API have.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -66,7 +66,7 @@ enum Payload {
 }
 
 /// What a route does, for the document.
-pub(super) struct Operation {
+pub(super) struct RouteOperation {
     tag: &'static str,
     summary: &'static str,
     query: Option<SchemaOf>,
@@ -78,7 +78,7 @@ pub(super) struct Operation {
     needs_key: bool,
 }
 
-impl Operation {
+impl RouteOperation {
     pub(super) fn new(tag: &'static str, summary: &'static str) -> Self {
         Self {
             tag,
@@ -123,7 +123,7 @@ impl Operation {
         Self { answers: Some(Payload::Bytes), ..self }
     }
 
-    /// The status of an answer that is no failure.
+    /// The status of an answer that is not a failure.
     pub(super) fn status(self, status: &'static str) -> Self {
         Self { status, ..self }
     }
@@ -139,58 +139,112 @@ impl Operation {
     }
 }
 
-/// Routes, and their description.
+/// Routes, and what their description is made of. The description itself takes megabytes while it is
+/// made, which a gateway that nobody asks for it does not spend.
 pub(super) struct DescribedRoutes {
-    router: Router<App>,
-    paths: Map<String, Value>,
-    generator: SchemaGenerator,
+    router: Router<ApiState>,
+    operations: Vec<(&'static str, &'static str, RouteOperation)>,
 }
 
 impl DescribedRoutes {
     pub(super) fn new() -> Self {
-        let generator = SchemaSettings::openapi3().into_generator();
-        Self { router: Router::new(), paths: Map::new(), generator }
+        Self { router: Router::new(), operations: Vec::new() }
     }
 
-    pub(super) fn get(self, path: &str, route: MethodRouter<App>, operation: Operation) -> Self {
+    pub(super) fn get(
+        self,
+        path: &'static str,
+        route: MethodRouter<ApiState>,
+        operation: RouteOperation,
+    ) -> Self {
         self.add("get", path, route, operation)
     }
 
-    pub(super) fn post(self, path: &str, route: MethodRouter<App>, operation: Operation) -> Self {
+    pub(super) fn post(
+        self,
+        path: &'static str,
+        route: MethodRouter<ApiState>,
+        operation: RouteOperation,
+    ) -> Self {
         self.add("post", path, route, operation)
     }
 
-    pub(super) fn put(self, path: &str, route: MethodRouter<App>, operation: Operation) -> Self {
+    pub(super) fn put(
+        self,
+        path: &'static str,
+        route: MethodRouter<ApiState>,
+        operation: RouteOperation,
+    ) -> Self {
         self.add("put", path, route, operation)
     }
 
-    pub(super) fn patch(self, path: &str, route: MethodRouter<App>, operation: Operation) -> Self {
+    pub(super) fn patch(
+        self,
+        path: &'static str,
+        route: MethodRouter<ApiState>,
+        operation: RouteOperation,
+    ) -> Self {
         self.add("patch", path, route, operation)
     }
 
-    pub(super) fn delete(self, path: &str, route: MethodRouter<App>, operation: Operation) -> Self {
+    pub(super) fn delete(
+        self,
+        path: &'static str,
+        route: MethodRouter<ApiState>,
+        operation: RouteOperation,
+    ) -> Self {
         self.add("delete", path, route, operation)
     }
 
     fn add(
         mut self,
-        method: &str,
-        path: &str,
-        route: MethodRouter<App>,
-        operation: Operation,
+        method: &'static str,
+        path: &'static str,
+        route: MethodRouter<ApiState>,
+        operation: RouteOperation,
     ) -> Self {
-        let described = self.describe(method, path, operation);
-        let entry = self.paths.entry(path.to_owned()).or_insert_with(|| json!({}));
-        entry[method] = described;
+        self.operations.push((method, path, operation));
         Self { router: self.router.route(path, route), ..self }
     }
 
-    /// Returns the routes and the document.
-    pub(super) fn finish(mut self) -> (Router<App>, Value) {
+    /// Returns the routes.
+    pub(super) fn router(self) -> Router<ApiState> {
+        self.router
+    }
+
+    /// Returns the document that describes them.
+    pub(super) fn document(self) -> Value {
+        let mut describer = RouteDescriber::new();
+        for (method, path, operation) in self.operations {
+            describer.add(method, path, operation);
+        }
+        describer.finish()
+    }
+}
+
+/// Makes the document.
+struct RouteDescriber {
+    paths: Map<String, Value>,
+    generator: SchemaGenerator,
+}
+
+impl RouteDescriber {
+    fn new() -> Self {
+        let generator = SchemaSettings::openapi3().into_generator();
+        Self { paths: Map::new(), generator }
+    }
+
+    fn add(&mut self, method: &str, path: &str, operation: RouteOperation) {
+        let described = self.describe(method, path, operation);
+        let entry = self.paths.entry(path.to_owned()).or_insert_with(|| json!({}));
+        entry[method] = described;
+    }
+
+    fn finish(mut self) -> Value {
         // A type with a name becomes a definition, which is what all failures refer to.
         schema_of::<ErrorBody>(&mut self.generator);
         let schemas = self.generator.take_definitions(true);
-        let document = json!({
+        json!({
             "openapi": "3.0.3",
             "info": {
                 "title": "Vestal gateway",
@@ -205,11 +259,10 @@ impl DescribedRoutes {
                 "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
             },
             "security": [{ "key": [] }],
-        });
-        (self.router, document)
+        })
     }
 
-    fn describe(&mut self, method: &str, path: &str, operation: Operation) -> Value {
+    fn describe(&mut self, method: &str, path: &str, operation: RouteOperation) -> Value {
         let mut parameters: Vec<Value> = path_names(path)
             .map(|name| {
                 json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
@@ -271,7 +324,7 @@ impl DescribedRoutes {
 
     /// Returns the members of a type as parameters.
     fn query_parameters(query: SchemaOf) -> Vec<Value> {
-        // In a generator of its own: these types are no schemas of the document.
+        // In a generator of its own: these types are not schemas of the document.
         let mut own = SchemaSettings::openapi3()
             .with(|settings| settings.inline_subschemas = true)
             .into_generator();

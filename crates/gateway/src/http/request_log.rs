@@ -92,7 +92,7 @@ impl RequestLine {
             ResponseEnd::Left => Some("client left"),
             ResponseEnd::Broken => Some("broken"),
         };
-        // Probes come every few seconds; that they are answered is no news.
+        // Probes come every few seconds; that they are answered is not news.
         let is_probe = matches!(path.as_str(), "/health" | "/v1/health");
         if self.status.is_server_error() || outcome == ResponseEnd::Broken {
             tracing::warn!(%method, path, status, ms, bytes, remote, session, ended, "request");

@@ -21,7 +21,7 @@ use super::idempotency::ClaimedKey;
 use super::input::Dialogue;
 use super::openapi::DeletedView;
 use super::sessions::session_id;
-use super::{App, SESSION_HEADER};
+use super::{ApiState, SESSION_HEADER};
 use crate::runs::new_id;
 use crate::store::StoredResponse;
 use crate::turns::{PreparedTurn, TurnRefused, TurnRequest};
@@ -31,7 +31,7 @@ use turn::{ResponseTurn, stream_response, whole_response};
 
 /// `POST /v1/responses`.
 pub(super) async fn create(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     claim: Option<Extension<ClaimedKey>>,
     body: Result<Json<ResponseRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
@@ -70,7 +70,7 @@ pub(super) async fn create(
 
 /// `GET /v1/responses/{id}`.
 pub(super) async fn show(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let found = app.store.response(&id).await?;
@@ -79,7 +79,7 @@ pub(super) async fn show(
 
 /// `DELETE /v1/responses/{id}`: the session stays.
 pub(super) async fn delete(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<DeletedView>, ApiError> {
     if !app.store.delete_response(&id).await? {
@@ -103,7 +103,7 @@ struct PreparedResponse {
 /// branch takes its place: a response means the same, however often, in whatever order and by however
 /// many at once it is gone on from.
 async fn prepare(
-    app: &App,
+    app: &ApiState,
     dialogue: Dialogue,
     previous: Option<&str>,
     is_stored: bool,

@@ -1,11 +1,14 @@
 //! Which route is whose, and what holds for all of them.
 
+use std::sync::OnceLock;
+
+use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post};
-use axum::{Json, Router};
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use tower_http::cors::CorsLayer;
@@ -13,10 +16,10 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use vestal_api::{AgentRunView, ConversationView};
 
 use super::error::ApiError;
-use super::openapi::{DeletedView, DescribedRoutes, Listed, Operation};
+use super::openapi::{DeletedView, DescribedRoutes, Listed, RouteOperation};
 use super::{
-    App, MAX_BODY, SESSION_HEADER, catalog, chat, health, idempotency, request_log, responses,
-    runs, sandboxes, schedules, sessions, shapes, websocket,
+    ApiState, MAX_BODY, SESSION_HEADER, catalog, chat, health, idempotency, mcp, request_log,
+    responses, runs, sandboxes, schedules, sessions, shapes, websocket,
 };
 
 const SESSION: (&str, &str) = ("X-Vestal-Session-Id", "The session to go on with");
@@ -25,13 +28,14 @@ const KEY: (&str, &str) =
 const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "The id of the last event that the client has");
 
 /// Returns the server's routes.
-pub(super) fn router(app: App) -> Router {
-    let (protected, _) = protected(Some(&app)).finish();
-    let protected = protected
+pub(super) fn router(app: ApiState) -> Router {
+    let protected = protected(Some(&app))
+        .router()
         .route_layer(middleware::from_fn_with_state(app.clone(), sandboxes::until_drained))
         .route_layer(middleware::from_fn_with_state(app.clone(), authorize));
-    let (open, _) = open(DescribedRoutes::new()).finish();
-    open.merge(protected)
+    open(DescribedRoutes::new())
+        .router()
+        .merge(protected)
         .fallback(async || ApiError::not_found("there is no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(DefaultBodyLimit::max(MAX_BODY))
@@ -45,19 +49,30 @@ pub(super) fn router(app: App) -> Router {
 
 /// Returns the `OpenAPI` document of the API server, as it serves it at `/openapi.json`.
 pub fn openapi_document() -> Value {
-    open(protected(None)).finish().1
+    open(protected(None)).document()
+}
+
+/// Answers with the document. It needs no key, so it is made once: nobody can have it made again and
+/// again.
+async fn document() -> impl IntoResponse {
+    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
+    let made = || DOCUMENT.get_or_init(|| openapi_document().to_string().into()).clone();
+    // Whoever comes while it is made waits for it, and should not hold up others.
+    let document = tokio::task::spawn_blocking(made).await;
+    let document = document.map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok::<_, ApiError>(([(header::CONTENT_TYPE, "application/json")], document))
 }
 
 /// Routes that need no key: they tell nothing about the profile.
 fn open(routes: DescribedRoutes) -> DescribedRoutes {
-    let health_of = || Operation::new("health", "Says that the server answers").without_key();
+    let health_of = || RouteOperation::new("health", "Says that the server answers").without_key();
     routes
         .get("/health", get(health::health), health_of().answers::<health::HealthView>())
         .get("/v1/health", get(health::health), health_of().answers::<health::HealthView>())
         .get(
             "/openapi.json",
-            get(async || Json(openapi_document())),
-            Operation::new("health", "Returns this document")
+            get(document),
+            RouteOperation::new("health", "Returns this document")
                 .without_key()
                 .answers::<shapes::Document>(),
         )
@@ -65,7 +80,7 @@ fn open(routes: DescribedRoutes) -> DescribedRoutes {
         .get(
             "/api/ws",
             get(websocket::connect),
-            Operation::new(
+            RouteOperation::new(
                 "conversation",
                 "Opens the conversation as JSON-RPC over WebSocket; needs the key or a ticket",
             )
@@ -75,8 +90,8 @@ fn open(routes: DescribedRoutes) -> DescribedRoutes {
 }
 
 /// Routes that need the key. Those whose requests may be repeated need the app itself.
-fn protected(app: Option<&App>) -> DescribedRoutes {
-    let operation = Operation::new;
+fn protected(app: Option<&ApiState>) -> DescribedRoutes {
+    let operation = RouteOperation::new;
     let routes = DescribedRoutes::new()
         .get("/health/detailed", get(health::detailed), operation("health", "Returns the state of the gateway and its parts").answers::<health::DetailedHealthView>())
         .get("/v1/models", get(catalog::models), operation("models", "Lists the one model that clients see").answers::<Listed<catalog::ModelView>>())
@@ -84,30 +99,30 @@ fn protected(app: Option<&App>) -> DescribedRoutes {
         .get("/v1/capabilities", get(catalog::capabilities), operation("models", "Says what this server does").answers::<catalog::CapabilitiesView>())
         .get("/v1/toolsets", get(catalog::toolsets), operation("models", "Lists the tools of the agent by toolset").answers::<Listed<catalog::ToolsetView>>())
         .get("/v1/skills", get(catalog::skills), operation("models", "Lists the skills of the agent").answers::<catalog::SkillListView>())
-        .get("/v1/runs", get(runs::list), operation("runs", "Lists runs, the newest first").query::<runs::ListQuery>().answers::<Listed<AgentRunView>>())
+        .get("/v1/runs", get(runs::list), operation("runs", "Lists runs, the newest first").query::<runs::RunListQuery>().answers::<Listed<AgentRunView>>())
         .get("/v1/runs/{id}", get(runs::show), operation("runs", "Shows a run").answers::<AgentRunView>())
-        .get("/v1/runs/{id}/events", get(runs::events), operation("runs", "Sends the events of a run from the first, or after the one that the client has, to the last").query::<runs::EventsQuery>().headers(&[LAST_EVENT]).streams())
+        .get("/v1/runs/{id}/events", get(runs::events), operation("runs", "Sends the events of a run from the first, or after the one that the client has, to the last").query::<runs::RunEventsQuery>().headers(&[LAST_EVENT]).streams())
         .post("/v1/runs/{id}/approval", post(runs::approve), operation("runs", "Answers a question of a run").takes::<runs::AnswerRequest>().answers::<runs::AnsweredView>())
         .post("/v1/runs/{id}/stop", post(runs::stop), operation("runs", "Stops a run and its commands").answers::<runs::StoppingView>())
         .get("/v1/responses/{id}", get(responses::show), operation("responses", "Returns a response").answers::<shapes::ResponseBody>())
         .delete("/v1/responses/{id}", delete(responses::delete), operation("responses", "Deletes a response; its session stays").answers::<DeletedView>())
         .post("/api/ws-ticket", post(websocket::ticket), operation("conversation", "Makes a ticket that lets a page of a browser connect once, within 30 s").answers::<shapes::Ticket>())
-        .get("/api/sessions", get(sessions::list), operation("sessions", "Lists conversations, most recently used first").query::<sessions::ListQuery>().answers::<Listed<ConversationView>>())
-        .post("/api/sessions", post(sessions::create), operation("sessions", "Makes a session in which nothing was said").takes::<sessions::CreateRequest>().answers::<ConversationView>().status("201"))
+        .get("/api/sessions", get(sessions::list), operation("sessions", "Lists conversations, most recently used first").query::<sessions::SessionListQuery>().answers::<Listed<ConversationView>>())
+        .post("/api/sessions", post(sessions::create), operation("sessions", "Makes an empty session").takes::<sessions::CreateRequest>().answers::<ConversationView>().status("201"))
         .get("/api/sessions/{id}", get(sessions::show), operation("sessions", "Shows a session").answers::<ConversationView>())
         .patch("/api/sessions/{id}", patch(sessions::change), operation("sessions", "Changes the title of a session").takes::<sessions::ChangeRequest>().answers::<ConversationView>())
         .delete("/api/sessions/{id}", delete(sessions::delete), operation("sessions", "Deletes a session with its messages; refused while a turn runs in it").answers::<DeletedView>())
         .get("/api/sessions/{id}/messages", get(sessions::messages), operation("sessions", "Returns what the model sees of a session").answers::<sessions::MessagesView>())
         .post("/api/sessions/{id}/fork", post(sessions::fork), operation("sessions", "Makes a session that begins with the messages of another").takes::<sessions::ForkRequest>().answers::<ConversationView>().status("201"))
         .post("/api/sessions/{id}/chat", post(sessions::say), operation("sessions", "Says something in a session; the answer is a chat completion").takes::<sessions::SayRequest>().answers::<shapes::ChatCompletion>().streams())
-        .post("/api/sessions/{id}/chat/stream", post(sessions::say_streaming), operation("sessions", "Says something in a session; the answer is a stream").takes::<sessions::SayRequest>().streams());
-    let routes = schedules::routes(sandboxes::routes(routes));
+        .post("/api/sessions/{id}/chat/stream", post(sessions::send_streaming), operation("sessions", "Says something in a session; the answer is a stream").takes::<sessions::SayRequest>().streams());
+    let routes = schedules::routes(mcp::routes(sandboxes::routes(routes)));
     repeatable(routes, app)
 }
 
 /// Routes that take an `Idempotency-Key`.
-fn repeatable(routes: DescribedRoutes, app: Option<&App>) -> DescribedRoutes {
-    let once = |route: axum::routing::MethodRouter<App>| match app {
+fn repeatable(routes: DescribedRoutes, app: Option<&ApiState>) -> DescribedRoutes {
+    let once = |route: axum::routing::MethodRouter<ApiState>| match app {
         Some(app) => route.layer(middleware::from_fn_with_state(
             idempotency::Replays::from(app),
             idempotency::replay,
@@ -118,7 +133,7 @@ fn repeatable(routes: DescribedRoutes, app: Option<&App>) -> DescribedRoutes {
         .post(
             "/v1/chat/completions",
             once(post(chat::completions)),
-            Operation::new("chat", "Runs one turn of the agent")
+            RouteOperation::new("chat", "Runs one turn of the agent")
                 .takes::<chat::ChatRequest>()
                 .answers::<shapes::ChatCompletion>()
                 .streams()
@@ -127,9 +142,9 @@ fn repeatable(routes: DescribedRoutes, app: Option<&App>) -> DescribedRoutes {
         .post(
             "/v1/responses",
             once(post(responses::create)),
-            Operation::new(
+            RouteOperation::new(
                 "responses",
-                "Runs one turn of the agent; the answer can be fetched and gone on from",
+                "Runs one turn of the agent; the answer can be fetched and continued",
             )
             .takes::<responses::ResponseRequest>()
             .answers::<shapes::ResponseBody>()
@@ -139,8 +154,8 @@ fn repeatable(routes: DescribedRoutes, app: Option<&App>) -> DescribedRoutes {
         .post(
             "/v1/runs",
             once(post(runs::begin)),
-            Operation::new("runs", "Begins a turn that goes on without its client")
-                .takes::<runs::RunRequest>()
+            RouteOperation::new("runs", "Starts a turn that continues without its client")
+                .takes::<runs::StartRunRequest>()
                 .answers::<AgentRunView>()
                 .status("202")
                 .headers(&[KEY]),
@@ -150,7 +165,7 @@ fn repeatable(routes: DescribedRoutes, app: Option<&App>) -> DescribedRoutes {
 /// Lets a request pass that carries the key. Both sides are compared in full, whatever the first
 /// difference is, so that the time tells nothing.
 async fn authorize(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -159,7 +174,7 @@ async fn authorize(
 }
 
 /// Refuses headers that do not carry the key.
-pub(super) fn check_key(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn check_key(app: &ApiState, headers: &HeaderMap) -> Result<(), ApiError> {
     let given = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
@@ -178,6 +193,17 @@ pub(super) fn check_key(app: &App, headers: &HeaderMap) -> Result<(), ApiError> 
     }
 }
 
+/// Refuses a page of a browser that is of no configured origin. Programs name none.
+pub(super) fn check_origin(app: &ApiState, headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    if app.server.cors_origins.iter().any(|known| known.as_bytes() == origin.as_bytes()) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(
+        "pages of this origin may not connect; add it to api_server.cors_origins",
+    ))
+}
+
 /// Only pages of the configured origins may ask from a browser.
 fn cors(origins: &[String]) -> CorsLayer {
     let origins: Vec<HeaderValue> =
@@ -192,12 +218,14 @@ fn cors(origins: &[String]) -> CorsLayer {
         session.clone(),
         HeaderName::from_static(idempotency::HEADER),
         HeaderName::from_static("last-event-id"),
+        HeaderName::from_static("mcp-session-id"),
+        HeaderName::from_static("mcp-protocol-version"),
     ];
     CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .allow_headers(taken)
-        .expose_headers([session])
+        .expose_headers([session, HeaderName::from_static("mcp-session-id")])
 }
 
 async fn harden(mut response: Response) -> Response {

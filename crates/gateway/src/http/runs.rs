@@ -1,4 +1,4 @@
-//! `/v1/runs`: turns that go on without their client, and can be watched, answered and stopped.
+//! `/v1/runs`: turns that continue without their client, and can be watched, answered and stopped.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,7 @@ use super::idempotency::ClaimedKey;
 use super::openapi::Listed;
 use super::responses::{Input, add_input};
 use super::sessions::session_id;
-use super::{App, sse};
+use super::{ApiState, sse};
 use crate::http::input::Dialogue;
 use crate::runs::EventReader;
 use crate::store::{RunRecord, RunStatus, StoredEvent};
@@ -31,7 +31,7 @@ const MAX_LISTED: u32 = 500;
 
 /// A run to be begun.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct RunRequest {
+pub(super) struct StartRunRequest {
     /// What is said: text, or a list of messages of which the last is said now.
     input: Input,
     /// The session to go on with.
@@ -104,23 +104,23 @@ pub(super) struct StoppingView {
 
 /// Where in the events to begin.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct EventsQuery {
+pub(super) struct RunEventsQuery {
     /// The number of the last event that the client has; `Last-Event-ID` counts before it.
     after: Option<i64>,
 }
 
 /// How many are wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct ListQuery {
+pub(super) struct RunListQuery {
     /// At most so many: 50 unless given, 500 at most.
     limit: Option<u32>,
 }
 
 /// `POST /v1/runs`.
 pub(super) async fn begin(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     claim: Option<Extension<ClaimedKey>>,
-    body: Result<Json<RunRequest>, JsonRejection>,
+    body: Result<Json<StartRunRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(request) = body?;
     let session = request.session_id.as_deref().map(session_id).transpose()?;
@@ -149,8 +149,8 @@ pub(super) fn accepted(run: &RunRecord) -> Value {
 
 /// `GET /v1/runs`: the newest first.
 pub(super) async fn list(
-    State(app): State<App>,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    State(app): State<ApiState>,
+    query: Result<Query<RunListQuery>, QueryRejection>,
 ) -> Result<Json<Listed<AgentRunView>>, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let limit = query.limit.unwrap_or(50).min(MAX_LISTED);
@@ -160,7 +160,7 @@ pub(super) async fn list(
 
 /// `GET /v1/runs/{id}`.
 pub(super) async fn show(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<AgentRunView>, ApiError> {
     let (run, questions) = find(&app, &id).await?;
@@ -170,10 +170,10 @@ pub(super) async fn show(
 /// `GET /v1/runs/{id}/events`: from the beginning, or after the event that the client has, to the
 /// last.
 pub(super) async fn events(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    query: Result<Query<EventsQuery>, QueryRejection>,
+    query: Result<Query<RunEventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let after = match headers.get("last-event-id") {
@@ -215,7 +215,7 @@ fn sse_event(run: &str, event: &StoredEvent) -> SseEvent {
 
 /// `POST /v1/runs/{id}/approval`.
 pub(super) async fn approve(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     body: Result<Json<AnswerRequest>, JsonRejection>,
 ) -> Result<Json<AnsweredView>, ApiError> {
@@ -255,7 +255,7 @@ pub(super) async fn approve(
 /// `POST /v1/runs/{id}/stop`: the commands of the run end too. Its last event says when it has
 /// ended; a run that had ended stays as it is.
 pub(super) async fn stop(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<StoppingView>, ApiError> {
     let (run, _) = find(&app, &id).await?;
@@ -263,7 +263,7 @@ pub(super) async fn stop(
     Ok(Json(StoppingView { object: "run", run_id: run.id, status }))
 }
 
-async fn find(app: &App, id: &str) -> Result<(RunRecord, Vec<RemoteQuestion>), ApiError> {
+async fn find(app: &ApiState, id: &str) -> Result<(RunRecord, Vec<RemoteQuestion>), ApiError> {
     let found = app.runs.get(id).await?;
     found.ok_or_else(|| ApiError::gone("run_not_found", format!("there is no run {id:?}")))
 }

@@ -23,9 +23,9 @@ use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{Engine, Error, FilesOnRemoval, SnapshotName, TaskName, WhileBusy};
 
-use super::App;
+use super::ApiState;
 use super::error::ApiError;
-use super::openapi::{DescribedRoutes, Listed, Operation};
+use super::openapi::{DescribedRoutes, Listed, RouteOperation};
 
 /// The newest jobs that the details of a sandbox show.
 const JOBS_SHOWN: u32 = 20;
@@ -36,11 +36,11 @@ const SHORT_CALL: std::time::Duration = std::time::Duration::from_secs(10);
 /// Where the routes are.
 const PREFIX: &str = "/api/sandboxes";
 
-/// Lets a drain wait for requests about sandboxes as it waits for turns, and interrupt them: whoever
-/// waits for a command is told, and the command is ended. A stream of events is not waited for, since
-/// its reader goes on where it was.
+/// Lets a drain wait for requests about sandboxes as it waits for turns, and interrupt them: a
+/// client that waits for a command gets an error, and the command is ended. A stream of events is not
+/// waited for, since its reader continues where it was.
 pub(super) async fn until_drained(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -62,24 +62,24 @@ pub(super) async fn until_drained(
 pub(super) fn routes(routes: DescribedRoutes) -> DescribedRoutes {
     let tag = "sandboxes";
     let routes = routes
-        .get("/api/sandboxes", get(list), Operation::new(tag, "Lists the sandboxes of the profile")
+        .get("/api/sandboxes", get(list), RouteOperation::new(tag, "Lists the sandboxes of the profile")
             .answers::<Listed<SandboxView>>())
-        .get("/api/sandboxes/{task}", get(show), Operation::new(tag, "Shows a sandbox with its guest, newest jobs and snapshots")
+        .get("/api/sandboxes/{task}", get(show), RouteOperation::new(tag, "Shows a sandbox with its guest, newest jobs and snapshots")
             .answers::<SandboxDetailsView>())
-        .delete("/api/sandboxes/{task}", axum::routing::delete(remove), Operation::new(tag, "Removes a sandbox, with its files if asked; the answer says what went and what was kept")
+        .delete("/api/sandboxes/{task}", axum::routing::delete(remove), RouteOperation::new(tag, "Removes a sandbox, with its files if asked; the answer says what went and what was kept")
             .query::<RemoveQuery>().answers::<RemovedSandboxView>())
-        .post("/api/sandboxes/{task}/stop", post(stop), Operation::new(tag, "Stops a sandbox; its files stay, its jobs end")
+        .post("/api/sandboxes/{task}/stop", post(stop), RouteOperation::new(tag, "Stops a sandbox; its files stay, its jobs end")
             .answers::<StoppedView>())
-        .get("/api/sandboxes/{task}/snapshots", get(snapshots), Operation::new(tag, "Lists the snapshots of a sandbox")
+        .get("/api/sandboxes/{task}/snapshots", get(snapshots), RouteOperation::new(tag, "Lists the snapshots of a sandbox")
             .answers::<Listed<SnapshotView>>())
-        .post("/api/sandboxes/{task}/snapshots", post(snapshot), Operation::new(tag, "Keeps a copy of a sandbox under a name")
+        .post("/api/sandboxes/{task}/snapshots", post(snapshot), RouteOperation::new(tag, "Keeps a copy of a sandbox under a name")
             .takes::<SnapshotRequest>().answers::<SnapshotView>())
-        .delete("/api/sandboxes/{task}/snapshots/{name}", axum::routing::delete(remove_snapshot), Operation::new(tag, "Removes a snapshot; the answer is what it was")
+        .delete("/api/sandboxes/{task}/snapshots/{name}", axum::routing::delete(remove_snapshot), RouteOperation::new(tag, "Removes a snapshot; the answer is what it was")
             .answers::<SnapshotView>())
-        .post("/api/sandboxes/{task}/restore", post(restore), Operation::new(tag, "Makes a sandbox what it was in a snapshot; what it is now is lost")
+        .post("/api/sandboxes/{task}/restore", post(restore), RouteOperation::new(tag, "Makes a sandbox what it was in a snapshot; what it is now is lost")
             .takes::<RestoreRequest>().answers::<RestoredView>())
-        .post("/api/sandboxes/{task}/fork", post(fork), Operation::new(tag, "Makes a new sandbox as a copy of one, or of a snapshot of it")
-            .takes::<ForkRequest>().answers::<ForkedView>());
+        .post("/api/sandboxes/{task}/fork", post(fork), RouteOperation::new(tag, "Makes a new sandbox as a copy of one, or of a snapshot of it")
+            .takes::<ForkSandboxRequest>().answers::<ForkedView>());
     files::routes(jobs::routes(run::routes(routes, tag), tag), tag)
 }
 
@@ -89,10 +89,10 @@ pub(super) struct SandboxTarget {
     task: TaskName,
 }
 
-impl FromRequestParts<App> for SandboxTarget {
+impl FromRequestParts<ApiState> for SandboxTarget {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &ApiState) -> Result<Self, ApiError> {
         let Path(path): Path<std::collections::HashMap<String, String>> =
             Path::from_request_parts(parts, app)
                 .await
@@ -102,28 +102,6 @@ impl FromRequestParts<App> for SandboxTarget {
             ApiError::invalid("task", error.to_string())
         })?;
         Ok(Self { engine: app.turns.runtime().agent().engine().clone(), task })
-    }
-}
-
-impl SandboxTarget {
-    /// Connects to the sandbox, started if it was stopped, never made.
-    async fn connect(&self) -> Result<Connection, ApiError> {
-        match self.engine.observe(&self.task).await {
-            Ok(connection) => Ok(connection),
-            Err(Error::Stopped { .. }) => {
-                let sandbox = self.engine.sandbox(&self.task).await?;
-                Ok(sandbox.connection().await?)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Returns the sandbox, started if it was stopped, never made.
-    async fn existing(&self) -> Result<vestal_sandbox::Sandbox, ApiError> {
-        if let Err(error @ Error::NoSandbox { .. }) = self.engine.observe(&self.task).await {
-            return Err(error.into());
-        }
-        Ok(self.engine.sandbox(&self.task).await?)
     }
 }
 
@@ -172,7 +150,7 @@ pub(super) struct RestoreRequest {
 
 /// A copy to be made.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct ForkRequest {
+pub(super) struct ForkSandboxRequest {
     /// The task of the new sandbox; it must have none.
     task: String,
     /// The snapshot to copy; the sandbox as it is unless given.
@@ -183,7 +161,7 @@ pub(super) struct ForkRequest {
     stop: bool,
 }
 
-async fn list(State(app): State<App>) -> Result<Json<Listed<SandboxView>>, ApiError> {
+async fn list(State(app): State<ApiState>) -> Result<Json<Listed<SandboxView>>, ApiError> {
     let found = app.turns.runtime().agent().engine().list().await?;
     Ok(Json(Listed::new(found.iter().map(SandboxView::from).collect(), false)))
 }
@@ -272,7 +250,7 @@ async fn restore(
 
 async fn fork(
     target: SandboxTarget,
-    body: Result<Json<ForkRequest>, JsonRejection>,
+    body: Result<Json<ForkSandboxRequest>, JsonRejection>,
 ) -> Result<Json<ForkedView>, ApiError> {
     let Json(request) = body?;
     let to: TaskName = request.task.parse().map_err(|error: vestal_sandbox::InvalidTask| {

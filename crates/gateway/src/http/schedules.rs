@@ -13,9 +13,9 @@ use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
 use vestal_runtime::{ProfileSchedules, ScheduleError};
 use vestal_schedules::{Error, Schedule, ScheduleId, ScheduleStore, store_path};
 
-use super::App;
+use super::ApiState;
 use super::error::ApiError;
-use super::openapi::{DeletedView, DescribedRoutes, Operation};
+use super::openapi::{DeletedView, DescribedRoutes, RouteOperation};
 use super::shapes::{ScheduleList, ScheduleRunList};
 
 /// The most runs that one answer lists.
@@ -26,7 +26,7 @@ const LISTED: u32 = 20;
 
 /// Adds the routes.
 pub(super) fn routes(routes: DescribedRoutes) -> DescribedRoutes {
-    let operation = |summary| Operation::new("jobs", summary);
+    let operation = |summary| RouteOperation::new("jobs", summary);
     routes
         .get(
             "/api/jobs",
@@ -83,7 +83,7 @@ type ScheduleAnswer = Result<Json<Value>, ApiError>;
 
 /// Opens the schedules for one request. They are a file that other processes change as well; a
 /// request is rare, and holds nothing open after it.
-async fn open(app: &App) -> Result<ScheduleStore, ApiError> {
+async fn open(app: &ApiState) -> Result<ScheduleStore, ApiError> {
     let home = app.turns.runtime().settings().home().dir();
     Ok(ScheduleStore::open(store_path(&home)).await?)
 }
@@ -107,7 +107,7 @@ fn refused(error: ScheduleError) -> ApiError {
 }
 
 /// `GET /api/jobs`: what is due next first.
-async fn list(State(app): State<App>) -> ScheduleAnswer {
+async fn list(State(app): State<ApiState>) -> ScheduleAnswer {
     let store = open(&app).await?;
     let now = Timestamp::now();
     let (mut data, mut unreadable) = (Vec::new(), Vec::new());
@@ -122,7 +122,7 @@ async fn list(State(app): State<App>) -> ScheduleAnswer {
 
 /// `POST /api/jobs`.
 async fn create(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     request: Result<Json<ScheduleRequest>, JsonRejection>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let Json(request) = request?;
@@ -134,13 +134,13 @@ async fn create(
 }
 
 /// `GET /api/jobs/{id}`.
-async fn show(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
+async fn show(State(app): State<ApiState>, Path(id): Path<String>) -> ScheduleAnswer {
     Ok(view(&open(&app).await?.get(&schedule_id(&id)?).await?))
 }
 
 /// `PATCH /api/jobs/{id}`.
 async fn edit(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     request: Result<Json<ScheduleRequest>, JsonRejection>,
 ) -> ScheduleAnswer {
@@ -152,24 +152,24 @@ async fn edit(
 }
 
 /// `DELETE /api/jobs/{id}`.
-async fn remove(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
+async fn remove(State(app): State<ApiState>, Path(id): Path<String>) -> ScheduleAnswer {
     let removed = open(&app).await?.remove(&schedule_id(&id)?).await?;
     Ok(Json(json!({ "id": removed.id, "object": "job.deleted", "deleted": true })))
 }
 
 /// `POST /api/jobs/{id}/pause`.
-async fn pause(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
+async fn pause(State(app): State<ApiState>, Path(id): Path<String>) -> ScheduleAnswer {
     Ok(view(&open(&app).await?.pause(&schedule_id(&id)?, Timestamp::now()).await?))
 }
 
 /// `POST /api/jobs/{id}/resume`.
-async fn resume(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
+async fn resume(State(app): State<ApiState>, Path(id): Path<String>) -> ScheduleAnswer {
     Ok(view(&open(&app).await?.resume(&schedule_id(&id)?, Timestamp::now()).await?))
 }
 
 /// `POST /api/jobs/{id}/run`: asks for a run now, which this gateway begins.
 async fn run(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let id = schedule_id(&id)?;
@@ -186,7 +186,7 @@ pub(super) struct RunsQuery {
 
 /// `GET /api/jobs/{id}/runs`: the latest first.
 async fn runs(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     query: Result<Query<RunsQuery>, QueryRejection>,
 ) -> ScheduleAnswer {

@@ -14,15 +14,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
+use crate::address::ApiSocket;
+
 /// Connections at once. For one more, the oldest that has not sent a whole head yet is closed; if
-/// there is none, the new one is told so and closed.
+/// there is none, the new one gets an error and is closed.
 const MAX_CONNECTIONS: usize = 512;
 
 /// After so long without a sign of life of the other side, a connection is probed; and data that
@@ -42,10 +44,39 @@ retry-after: 2\r\nconnection: close\r\ncontent-length: 131\r\n\r\n\
 {\"error\":{\"message\":\"too many connections; try again in a while\",\"type\":\"server_error\",\
 \"param\":null,\"code\":\"too_many_connections\"}}";
 
+/// What connections come from.
+pub(super) trait Accept: Send {
+    /// A connection.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Waits for the next one; its other side is known by an address on a network only.
+    fn accept(&self)
+    -> impl Future<Output = io::Result<(Self::Stream, Option<SocketAddr>)>> + Send;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, Option<SocketAddr>)> {
+        let (stream, peer) = TcpListener::accept(self).await?;
+        prepare(&stream);
+        Ok((stream, Some(peer)))
+    }
+}
+
+impl Accept for ApiSocket {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<(UnixStream, Option<SocketAddr>)> {
+        let (stream, _) = self.listener.accept().await?;
+        Ok((stream, None))
+    }
+}
+
 /// Serves until `stop`, then lets what was begun be answered. A client may take `head_within` over the
 /// head of a request.
 pub(super) async fn serve(
-    listener: TcpListener,
+    listener: impl Accept,
     app: Router,
     head_within: Duration,
     stop: CancellationToken,
@@ -69,14 +100,13 @@ pub(super) async fn serve(
                 continue;
             }
         };
-        prepare(&stream);
         let slot = match Arc::clone(&slots).try_acquire_owned() {
             Ok(slot) => Some(slot),
             Err(_) if silent.close_oldest() => Arc::clone(&slots).acquire_owned().await.ok(),
             Err(_) => None,
         };
         let Some(slot) = slot else {
-            connections.spawn(turn_away(stream));
+            connections.spawn(refuse_connection(stream));
             continue;
         };
         let (app, stop, silence) = (app.clone(), stop.clone(), silent.begin());
@@ -91,8 +121,8 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// Connections that have not sent a whole head yet, oldest first. Whoever opens many of them and
-/// says nothing takes no place from those who ask.
+/// Connections that have not sent a whole head yet, oldest first. A client that opens many
+/// of them and sends nothing takes no slot from clients that send requests.
 #[derive(Debug, Clone, Default)]
 struct Silent(Arc<Mutex<SilentConnections>>);
 
@@ -143,8 +173,8 @@ impl Drop for Silence {
 }
 
 async fn serve_one(
-    stream: TcpStream,
-    peer: SocketAddr,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Option<SocketAddr>,
     app: Router,
     head_within: Duration,
     stop: CancellationToken,
@@ -156,7 +186,9 @@ async fn serve_one(
         let app = app.clone();
         async move {
             let mut request = request.map(axum::body::Body::new);
-            request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(axum::extract::ConnectInfo(peer));
+            }
             Ok::<_, Infallible>(match app.oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
@@ -179,18 +211,18 @@ async fn serve_one(
         }
     };
     if let Err(error) = served {
-        // Whoever sends garbage or hangs up needs no line in the log of the operator.
-        tracing::debug!(%peer, %error, "a connection ended");
+        // A client that sends garbage or hangs up does not need a line in the operator's log.
+        tracing::debug!(?peer, %error, "a connection ended");
     }
 }
 
 /// Tells a client that there are too many. It never waits for one that does not read.
-async fn turn_away(mut stream: TcpStream) {
-    let told = async {
+async fn refuse_connection(mut stream: impl AsyncWrite + Unpin) {
+    let reported = async {
         stream.write_all(FULL).await?;
         stream.shutdown().await
     };
-    if let Ok(Err(error)) = tokio::time::timeout(TURN_AWAY_WITHIN, told).await {
+    if let Ok(Err(error)) = tokio::time::timeout(TURN_AWAY_WITHIN, reported).await {
         tracing::debug!(%error, "a client was turned away");
     }
 }

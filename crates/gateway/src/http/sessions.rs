@@ -14,7 +14,7 @@ use vestal_api::ConversationView;
 use vestal_conversations::{ConversationFilter, ConversationId, Seq, Stored, Title};
 use vestal_runtime::OpenRequest;
 
-use super::App;
+use super::ApiState;
 use super::chat::{self, ChatRequest};
 use super::error::ApiError;
 use super::input::{Content, SOURCE};
@@ -30,7 +30,7 @@ const NOT_BEGUN: &str = "created";
 
 /// What of the list is wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct ListQuery {
+pub(super) struct SessionListQuery {
     /// At most so many: 50 unless given, 500 at most.
     limit: Option<u32>,
     /// Only those that this front end began, as `cli`.
@@ -92,8 +92,8 @@ pub(super) struct MessagesView {
 
 /// `GET /api/sessions`: most recently used first.
 pub(super) async fn list(
-    State(app): State<App>,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    State(app): State<ApiState>,
+    query: Result<Query<SessionListQuery>, QueryRejection>,
 ) -> Result<Json<Listed<ConversationView>>, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let limit = query.limit.unwrap_or(ConversationFilter::default().limit).min(MAX_LISTED);
@@ -108,7 +108,7 @@ pub(super) async fn list(
 
 /// `POST /api/sessions`: nothing is said in it yet.
 pub(super) async fn create(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     body: Result<Json<CreateRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(request) = body?;
@@ -127,7 +127,7 @@ pub(super) async fn create(
 
 /// `GET /api/sessions/{id}`.
 pub(super) async fn show(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<ConversationView>, ApiError> {
     Ok(Json(view(&app, &session_id(&id)?).await?))
@@ -135,7 +135,7 @@ pub(super) async fn show(
 
 /// `PATCH /api/sessions/{id}`.
 pub(super) async fn change(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     body: Result<Json<ChangeRequest>, JsonRejection>,
 ) -> Result<Json<ConversationView>, ApiError> {
@@ -148,7 +148,7 @@ pub(super) async fn change(
 
 /// `POST /api/sessions/{id}/fork`.
 pub(super) async fn fork(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     body: Result<Json<ForkRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
@@ -166,7 +166,7 @@ pub(super) async fn fork(
 
 /// `GET /api/sessions/{id}/messages`: what the model sees of it, in order.
 pub(super) async fn messages(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<MessagesView>, ApiError> {
     let id = session_id(&id)?;
@@ -179,7 +179,7 @@ pub(super) async fn messages(
 
 /// `POST /api/sessions/{id}/chat`: the answer has the shape of a chat completion.
 pub(super) async fn say(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     body: Result<Json<SayRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
@@ -190,8 +190,8 @@ pub(super) async fn say(
 }
 
 /// `POST /api/sessions/{id}/chat/stream`.
-pub(super) async fn say_streaming(
-    State(app): State<App>,
+pub(super) async fn send_streaming(
+    State(app): State<ApiState>,
     Path(id): Path<String>,
     body: Result<Json<SayRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
@@ -202,7 +202,7 @@ pub(super) async fn say_streaming(
 
 /// `DELETE /api/sessions/{id}`: refused while a turn runs in it.
 pub(super) async fn delete(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<DeletedView>, ApiError> {
     let id = session_id(&id)?;
@@ -214,7 +214,7 @@ pub(super) async fn delete(
     Ok(Json(DeletedView::new(id.to_string(), "session.deleted")))
 }
 
-async fn view(app: &App, id: &ConversationId) -> Result<ConversationView, ApiError> {
+async fn view(app: &ApiState, id: &ConversationId) -> Result<ConversationView, ApiError> {
     let summary = app.turns.runtime().agent().store().summary(id).await?;
     Ok((&summary).into())
 }

@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use axum::extract::{Query, State, WebSocketUpgrade};
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::stream::SplitSink;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, stream};
@@ -19,13 +19,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use vestal_config::ConfigError;
+use vestal_sandbox::{Overrides, TaskName};
 use vestal_serve::{
-    Admission, BadFrame, ClientConnection, ClientFrames, MAX_FRAME, Server, TurnPermit,
+    Admission, BadFrame, ClientConnection, ClientFrames, ClientLocation, MAX_FRAME, Server,
+    TurnPermit,
 };
 
-use super::App;
+use super::ApiState;
 use super::error::ApiError;
-use super::routes::check_key;
+use super::routes::{check_key, check_origin};
+use crate::questions::QuestionChanges;
 use crate::settings::ApiServer;
 use crate::turns::Turns;
 
@@ -72,10 +75,20 @@ impl Admission for GatewayAdmission {
 impl WebSockets {
     /// Begins to serve sessions. They end with the gateway: a drain waits for their turns, or
     /// interrupts them, and then closes them.
-    pub(super) fn new(api: &ApiServer, turns: &Turns) -> Result<Self, ConfigError> {
+    pub(super) fn new(
+        api: &ApiServer,
+        turns: &Turns,
+        questions: QuestionChanges,
+    ) -> Result<Self, ConfigError> {
+        let engine = turns.runtime().agent().engine();
+        let task = TaskName::default_task();
+        let cwd = engine.host_start_dir(&task, &Overrides::default()).unwrap_or_default();
         let server = Server::builder(turns.runtime().clone(), api.serve.clone())
+            .cwd(cwd)
             .admission(Arc::new(GatewayAdmission(turns.clone())))
             .source("gateway")
+            .clients(ClientLocation::Remote)
+            .on_question(move || questions.announce())
             .build()?;
         let draining = server.clone();
         turns.when_draining(move || async move { draining.drain("the gateway is stopping").await });
@@ -84,6 +97,10 @@ impl WebSockets {
             tickets: Arc::default(),
             connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         })
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
     }
 
     fn issue(&self, now: Instant) -> Result<String, getrandom::Error> {
@@ -118,7 +135,7 @@ impl WebSockets {
 }
 
 /// `POST /api/ws-ticket`: lets a page of a browser connect, which cannot send the key.
-pub(super) async fn ticket(State(app): State<App>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn ticket(State(app): State<ApiState>) -> Result<Json<Value>, ApiError> {
     let ticket = app.sockets.issue(Instant::now());
     let ticket = ticket.map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(Json(json!({ "ticket": ticket, "expires_in": TICKET_LIFE.as_secs() })))
@@ -134,20 +151,12 @@ pub(super) struct ConnectQuery {
 /// `GET /api/ws`. The key or a ticket is needed, and a page of a browser must be of a configured
 /// origin: any page can open a connection to this machine.
 pub(super) async fn connect(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     Query(query): Query<ConnectQuery>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    if let Some(origin) = headers.get(header::ORIGIN) {
-        let is_known =
-            app.server.cors_origins.iter().any(|known| known.as_bytes() == origin.as_bytes());
-        if !is_known {
-            return Err(ApiError::forbidden(
-                "pages of this origin may not connect; add it to api_server.cors_origins",
-            ));
-        }
-    }
+    check_origin(&app, &headers)?;
     match &query.ticket {
         Some(ticket) if app.sockets.redeem(ticket, Instant::now()) => {}
         Some(_) => return Err(ApiError::unauthorized("the ticket was used or is too old")),

@@ -21,6 +21,8 @@ const PAGE: u32 = 256;
 /// A run in progress.
 pub(super) struct LiveRun {
     pub(super) key: i64,
+    /// The conversation that it is a turn of.
+    pub(super) session: String,
     /// Cancelled when it is to end.
     pub(super) stop: CancellationToken,
     pub(super) human: Arc<RemoteHuman>,
@@ -47,6 +49,7 @@ impl LiveRun {
         let position = EventPosition { last: record.last_event, is_ended: false };
         Self {
             key: record.key,
+            session: record.session.clone(),
             stop: CancellationToken::new(),
             human,
             tail: Mutex::default(),
@@ -95,7 +98,7 @@ impl std::fmt::Debug for LiveRun {
 }
 
 /// Returns a run as clients may see it. That it has ended is stored a moment before its session can be
-/// gone on with, and told after that.
+/// continued, and told after that.
 pub(super) fn record_as_shown(record: RunRecord, live: Option<&LiveRun>) -> RunRecord {
     let Some(position) = live.map(|live| *live.position.borrow()) else { return record };
     if position.is_ended || record.ended_at.is_none() {

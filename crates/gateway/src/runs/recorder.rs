@@ -131,7 +131,7 @@ impl Recorder {
             return self.end_without_turn(end_of(None, false)).await;
         };
         let stored = if ended.is_suspended {
-            let reason = "the gateway is stopping; the next one goes on with the run";
+            let reason = "the gateway is stopping; the next one continues the run";
             self.waiting
                 .push(NewRunEvent { name: "run.suspended", data: json!({ "reason": reason }) });
             self.store(None).await
@@ -142,7 +142,7 @@ impl Recorder {
             self.store_end(AgentRunEnd { usage, ..end }).await
         };
         failpoint::reach("run.ended");
-        // Whoever hears of the end may go on with the session at once.
+        // A client that receives the end may continue the session at once.
         ended.settle(stored.is_ok()).await;
         self.live.publish(stored.unwrap_or_default(), true);
     }

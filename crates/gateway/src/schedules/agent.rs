@@ -1,4 +1,4 @@
-//! A scheduled run with the agent: a conversation of its own, and what came of it.
+//! A scheduled run with the agent: a conversation of its own, and its result.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use vestal_conversations::{ConversationId, Error as StoreError, NewMessage, Titl
 use vestal_model::{Message, Part, UserMessage};
 use vestal_runtime::panics::caught;
 use vestal_runtime::{
-    OpenRequest, Opened, Placement, Runtime, SCHEDULED_SOURCE, SandboxChoice, Toolsets,
+    OpenRequest, Opened, Runtime, SCHEDULED_SOURCE, SandboxChoice, SandboxPlacement, Toolsets,
 };
 use vestal_sandbox::{Command, Overrides, TaskName};
 use vestal_schedules::{
@@ -54,7 +54,7 @@ pub async fn run_schedule(
     events: &EventSink,
     stop: &CancellationToken,
 ) -> RunReport {
-    let opening = caught("a scheduled run was not begun", open(runtime, &job.schedule));
+    let opening = caught("a scheduled run was not started", open(runtime, &job.schedule));
     let mut conversation = match opening.await.unwrap_or_else(|| Err(NotRun::bug())) {
         Ok(conversation) => conversation,
         Err(NotRun { outcome, reason }) => return RunReport::without_answer(outcome, reason),
@@ -93,7 +93,7 @@ async fn open(runtime: &Runtime, schedule: &Schedule) -> Result<Conversation, No
     let request = OpenRequest {
         title: Some(Title::Generated(schedule.name.clone())),
         model: schedule.model.clone(),
-        placement: Placement::In(SandboxChoice::new(task, Overrides::default())),
+        placement: SandboxPlacement::In(SandboxChoice::new(task, Overrides::default())),
         toolsets: toolsets.map_or(Toolsets::Configured, Toolsets::Only),
         role: Some(role(schedule)),
         start_in: schedule.workdir.as_ref().map(Into::into),
@@ -124,7 +124,7 @@ async fn open(runtime: &Runtime, schedule: &Schedule) -> Result<Conversation, No
 /// Returns what the model is told of its situation.
 fn role(schedule: &Schedule) -> String {
     format!(
-        "This conversation was begun by the schedule {:?} ({}), not by a person who waits. \
+        "This conversation was started by the schedule {:?} ({}), not by a person who waits. \
          Your last message is kept as the result of this run and may be read much later: \
          say in it what you found and did, and what failed.",
         schedule.name, schedule.timing
@@ -240,7 +240,7 @@ pub async fn deliver_output(
         Ok(id) => id,
         Err(_) => store.find(wanted).await.map_err(failed)?,
     };
-    // Whoever runs a turn in it must not find a message in between.
+    // A turn in this conversation must not find a message in between.
     let _lease = store.lease(&id).map_err(failed)?;
     let note = NewMessage::note(Message::user(words(schedule, run)));
     store.append(&id, &[note]).await.map_err(failed)?;

@@ -91,7 +91,7 @@ async fn write_all(store: GatewayStore, mut waiting: mpsc::UnboundedReceiver<App
             tracing::warn!(%error, "events of runs were not stored together; trying one by one");
             for append in batch.drain(..) {
                 let result = write_batch(&store, std::slice::from_ref(&append)).await;
-                // Whoever waited may be gone; the events are stored all the same.
+                // The waiting caller may be gone; the events are stored all the same.
                 append.done.send(result).ok();
             }
             continue;

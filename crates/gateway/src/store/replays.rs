@@ -44,7 +44,7 @@ pub(crate) struct LostClaim {
 }
 
 impl GatewayStore {
-    /// Takes a key for a request, or finds out what became of the one that has it.
+    /// Takes a key for a request, or returns the outcome of the one that has it.
     pub(crate) async fn claim(
         &self,
         route: &str,

@@ -83,7 +83,7 @@ const COLUMNS: &str = "key, id, session, model, status, created_at, ended_at, ou
                        error, last_event, event_bytes";
 
 impl GatewayStore {
-    /// Stores a run that begins, and says so to whoever repeats the request for it.
+    /// Stores a run that begins, so that a repeated request for it finds it.
     pub(crate) async fn create_run(&self, run: &NewAgentRun) -> StoreResult<RunRecord> {
         let created_at = stored_time(Timestamp::now());
         let mut write = self.write().await?;

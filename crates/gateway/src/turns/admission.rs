@@ -28,10 +28,12 @@ pub(crate) enum TurnRefused {
     #[error("the gateway is stopping and takes no new work")]
     Draining,
     /// Something was said in the conversation since the message that the turn was to follow.
-    #[error("the conversation has gone on since")]
+    #[error("the conversation has continued since")]
     MovedOn,
     /// The task that was to run it met a bug.
-    #[error("the turn was not begun: the server has met a bug; its log says more")]
+    #[error(
+        "the turn was not started because of an internal error; the server's log has the details"
+    )]
     Lost,
     /// The conversation cannot be opened.
     #[error(transparent)]
@@ -142,7 +144,7 @@ impl WorkAdmission {
 
     /// Returns what makes a drain wait; refused once one has begun.
     pub(super) fn enter(&self) -> Result<TaskTrackerToken, TurnRefused> {
-        // Before the question: a drain that begins in between waits for whoever asks.
+        // Before the check: a drain that begins in between waits for this caller.
         let token = self.tasks.token();
         if self.draining.is_cancelled() { Err(TurnRefused::Draining) } else { Ok(token) }
     }
@@ -285,16 +287,12 @@ impl Turns {
 
     /// Waits for what runs, interrupts what does not end in time or when `hurry` resolves, and
     /// waits for that.
-    pub(crate) async fn drain(
-        &self,
-        patience: Duration,
-        hurry: impl Future<Output = ()>,
-    ) -> Drained {
+    pub(crate) async fn drain(&self, grace: Duration, hurry: impl Future<Output = ()>) -> Drained {
         self.stop_taking();
         let WorkAdmission { activity, tasks, interrupt, .. } = self.admission();
         tokio::select! {
             () = tasks.wait() => return Drained::default(),
-            () = tokio::time::sleep(patience) => {}
+            () = tokio::time::sleep(grace) => {}
             () = hurry => {}
         }
         let left = *activity.borrow();

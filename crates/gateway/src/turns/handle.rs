@@ -1,4 +1,4 @@
-//! A turn as whoever asked for it has it: what is asked for, the turn that runs, and its end.
+//! A turn as its caller sees it: the request, the running turn, and its end.
 
 use std::sync::Arc;
 
@@ -98,9 +98,9 @@ impl StartedTurn {
 /// The end of a turn.
 #[derive(Debug)]
 pub(crate) struct EndedTurn {
-    /// What came of it; nothing if it met a bug.
+    /// Its result; nothing if it met a bug.
     pub(crate) result: Option<TurnResult>,
-    /// Whether only the end of the gateway interrupted it: the next one goes on with it.
+    /// Whether only the end of the gateway interrupted it: the next one continues it.
     pub(crate) is_suspended: bool,
     pub(super) settlement: Option<Settlement>,
 }
@@ -115,7 +115,7 @@ pub(super) struct Settlement {
 impl EndedTurn {
     /// Says whether the owner of the turn has stored its end, and waits until the conversation is
     /// closed. The record of the turn goes after that of its owner: whatever a crash leaves of the
-    /// two, the next process knows what became of the turn.
+    /// two, the next process knows the outcome of the turn.
     pub(crate) async fn settle(self, is_stored: bool) {
         if let Some(Settlement { is_stored: stored, closed }) = self.settlement {
             // A task that is gone has closed its conversation.

@@ -12,7 +12,7 @@ use vestal_runtime::{ConversationChoice, OpenRequest};
 
 use super::Turns;
 use super::admission::{AdmittedWork, InProgress, TurnRefused};
-use super::running::{Begun, TurnStart, Watching};
+use super::running::{RecordedTurn, TurnStart, Watching};
 use crate::failpoint;
 use crate::panics::caught;
 use crate::unfinished::{Commitment, TurnOwner, UnfinishedTurn};
@@ -35,7 +35,7 @@ pub(super) enum Unclaimed {
 
 impl Turns {
     /// Lets the model hear of news of background jobs as it comes. The conversation is not held
-    /// meanwhile: a person can go on with it, and then the news comes with what they say.
+    /// meanwhile: a person can continue it, and then the news comes with what they say.
     pub(super) fn watch_jobs(&self, id: ConversationId, jobs: JobWatch) {
         let number = self.next_number();
         let stop = self.admission().draining().child_token();
@@ -63,7 +63,7 @@ impl Turns {
                 () = jobs.changed() => {}
             }
             let watching = if number < MAX_JOB_TURNS { Watching::GoesOn } else { Watching::Goes };
-            match self.tell_news(id, stop, watching).await {
+            match self.run_news_turn(id, stop, watching).await {
                 Some(more) => jobs = more,
                 None if watching == Watching::Goes => {
                     tracing::warn!(conversation = %id, "background jobs began {MAX_JOB_TURNS} turns in a row; their further news waits for the next message");
@@ -75,7 +75,7 @@ impl Turns {
     }
 
     /// Runs the turn that news begins. Returns the background jobs to wait for.
-    async fn tell_news(
+    async fn run_news_turn(
         &self,
         id: &ConversationId,
         stop: &CancellationToken,
@@ -94,13 +94,13 @@ impl Turns {
             return self.leave(conversation, watching).await;
         }
         let unfinished = UnfinishedTurn::new(TurnOwner::JobNews, conversation.last_seq());
-        // Not closed on failure: that would store that the news has been told.
+        // Not closed on failure: that would store that the news has been delivered.
         if let Err(error) = Commitment::store(self.store(), id, Some(&unfinished)).await {
             tracing::error!(conversation = %id, %error, "news of background jobs waits for the next message");
             return None;
         }
         failpoint::reach("turn.recorded");
-        let begun = Begun { conversation, unfinished, in_progress };
+        let begun = RecordedTurn { conversation, unfinished, in_progress };
         self.run_own(begun, TurnStart::JobNews(news), watching).await
     }
 
@@ -128,7 +128,7 @@ impl Turns {
                 Err(refused) if refused.is_in_use() => drop(in_progress),
                 Err(refused) => return Err(Unclaimed::Refused(refused)),
             }
-            // Whoever has it may tell the news, or go on with it, meanwhile.
+            // Its holder may deliver the news, or continue with it, meanwhile.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(Unclaimed::Stopped),
@@ -145,7 +145,7 @@ impl Turns {
 impl Unclaimed {
     pub(super) fn log(&self, id: &ConversationId) {
         if let Self::Refused(error) = self {
-            tracing::warn!(conversation = %id, %error, "a conversation cannot be opened; it goes on with the next message or the next start");
+            tracing::warn!(conversation = %id, %error, "a conversation cannot be opened; it continues with the next message or the next start");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Goes on with what an earlier process left in a conversation.
+//! Continues what an earlier process left in a conversation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::Turns;
 use super::admission::{AdmittedWork, InProgress};
 use super::handle::StartedTurn;
 use super::job_news::Unclaimed;
-use super::running::{Begun, TurnStart, Watching, spawn_caught};
+use super::running::{RecordedTurn, TurnStart, Watching, spawn_caught};
 use crate::failpoint;
 use crate::unfinished::{Commitment, TurnStanding, UnfinishedTurn};
 
-/// What became of a turn that was to be resumed for its owner.
+/// The outcome of a turn that was to be resumed for its owner.
 #[derive(Debug)]
 pub(crate) enum Resumption {
     /// It goes on.
@@ -26,9 +26,9 @@ pub(crate) enum Resumption {
     Impossible(String),
 }
 
-/// What a conversation that was opened again has to go on with.
+/// What a conversation that was opened again has to continue.
 enum FoundTurn {
-    Turn(Box<Begun>, TurnStart),
+    Turn(Box<RecordedTurn>, TurnStart),
     /// Nothing; it is closed.
     Nothing,
 }
@@ -49,7 +49,7 @@ impl Turns {
         }
     }
 
-    /// Goes on with a turn of the gateway's own, unless somebody has said something else since.
+    /// Continues a turn of the gateway's own, unless somebody has said something else since.
     pub(crate) async fn resume(&self, id: ConversationId, turn: UnfinishedTurn, after: Duration) {
         let stop = self.admission().draining().child_token();
         if !pause(after, &stop).await {
@@ -73,7 +73,7 @@ impl Turns {
         }
     }
 
-    /// Goes on with a turn whose owner is not this process, unless the conversation went on without
+    /// Continues a turn whose owner is not this process, unless the conversation went on without
     /// it. `stop` is cancelled when the owner does not want it any more.
     pub(crate) async fn resume_for_owner(
         &self,
@@ -115,7 +115,7 @@ impl Turns {
         Resumption::Started(started(id.clone()))
     }
 
-    /// Finds out what there is to go on with, and puts on record that this process does. What was
+    /// Finds out what there is to continue, and puts on record that this process does. What was
     /// read before the conversation was opened may be out of date.
     async fn find(
         &self,
@@ -137,7 +137,7 @@ impl Turns {
             TurnStanding::Open => (TurnStart::Resume(note), turn.resumed()),
             TurnStanding::Answered(text) if turn.run().is_some() => {
                 // Nothing runs, so nothing can die over it.
-                let begun = Begun { conversation, unfinished: turn, in_progress };
+                let begun = RecordedTurn { conversation, unfinished: turn, in_progress };
                 return Ok(FoundTurn::Turn(Box::new(begun), TurnStart::Answered(text)));
             }
             TurnStanding::Answered(_) | TurnStanding::MovedOn => {
@@ -151,7 +151,7 @@ impl Turns {
         };
         Commitment::store(self.store(), &id, Some(&unfinished)).await?;
         failpoint::reach("turn.recorded");
-        Ok(FoundTurn::Turn(Box::new(Begun { conversation, unfinished, in_progress }), input))
+        Ok(FoundTurn::Turn(Box::new(RecordedTurn { conversation, unfinished, in_progress }), input))
     }
 }
 

@@ -11,7 +11,7 @@ use vestal_agent::tools::JobWatch;
 use vestal_agent::{Conversation, EndReason, EventSink, Human, TurnEvent, TurnOutcome, TurnResult};
 use vestal_conversations::ConversationId;
 use vestal_model::{Message, UserMessage};
-use vestal_runtime::{OpenRequest, Opened};
+use vestal_runtime::{ConversationChoice, OpenRequest, Opened};
 
 use super::Turns;
 use super::admission::{InProgress, TurnRefused};
@@ -27,7 +27,7 @@ const STORED_WITHIN: Duration = Duration::from_secs(5);
 /// What interrupts a turn.
 #[derive(Debug, Clone)]
 pub(super) struct TurnInterrupt {
-    /// Whoever began the turn does not want it any more.
+    /// The caller of the turn cancelled it.
     by_owner: CancellationToken,
     /// The gateway ends.
     by_drain: CancellationToken,
@@ -59,7 +59,7 @@ enum Rest {
 }
 
 /// A turn that is on record, in a conversation that is open.
-pub(super) struct Begun {
+pub(super) struct RecordedTurn {
     pub(super) conversation: Conversation,
     pub(super) unfinished: UnfinishedTurn,
     pub(super) in_progress: InProgress,
@@ -85,7 +85,7 @@ impl Turns {
         let in_progress = self.admission().try_slot()?;
         let (opened_sender, opened) = oneshot::channel();
         let (begin, begin_receiver) = oneshot::channel();
-        // Before the conversation is open: whoever stops waiting for that interrupts it.
+        // Before the conversation is open: a caller that stops waiting for that interrupts it.
         let (task, started) = self.turn_task();
         let turns = self.clone();
         let working = async move {
@@ -93,7 +93,7 @@ impl Turns {
             let begun = match turns.begin(owner, request, in_progress).await {
                 Ok(begun) => begun,
                 Err(refused) => {
-                    // If nobody listens any more, nobody is to be told.
+                    // If nobody listens any more, nobody is notified.
                     opened_sender.send(Err(refused)).ok();
                     return;
                 }
@@ -143,29 +143,41 @@ impl Turns {
         owner: TurnOwner,
         request: TurnRequest,
         in_progress: InProgress,
-    ) -> Result<Begun, TurnRefused> {
-        let TurnRequest { open, history, message, human, follows } = request;
+    ) -> Result<RecordedTurn, TurnRefused> {
+        let TurnRequest { mut open, history, message, human, follows } = request;
+        let redactor = self.runtime().agent().redactor();
+        let recorded = |unfinished: UnfinishedTurn| {
+            unfinished.with_input(message.clone(), |text| redactor.redact(text).into_owned())
+        };
+        if matches!(open.which, ConversationChoice::New) && history.is_empty() && follows.is_none()
+        {
+            // The first turn of a conversation is on record with the conversation itself: many that
+            // begin at one instant wait for one another as rarely as can be.
+            let unfinished = recorded(UnfinishedTurn::new(owner, None));
+            open.state.push(Commitment::entry(Some(&unfinished)));
+            let conversation = self.open(open, history, human).await?;
+            failpoint::reach("turn.recorded");
+            return Ok(RecordedTurn { conversation, unfinished, in_progress });
+        }
         let conversation = self.open(open, history, human).await?;
         let last = conversation.last_seq();
         if follows.is_some() && follows != last {
             Box::pin(close(conversation)).await;
             return Err(TurnRefused::MovedOn);
         }
-        let unfinished = UnfinishedTurn::new(owner, last);
-        let redactor = self.runtime().agent().redactor();
-        let unfinished = unfinished.with_input(message, |text| redactor.redact(text).into_owned());
+        let unfinished = recorded(UnfinishedTurn::new(owner, last));
         let stored = Commitment::store(self.store(), conversation.id(), Some(&unfinished)).await;
         if let Err(error) = stored {
             Box::pin(close(conversation)).await;
             return Err(error.into());
         }
         failpoint::reach("turn.recorded");
-        Ok(Begun { conversation, unfinished, in_progress })
+        Ok(RecordedTurn { conversation, unfinished, in_progress })
     }
 
     /// Runs a turn to its end and closes its conversation.
-    pub(super) async fn drive(&self, begun: Begun, input: TurnStart, task: TurnTask) {
-        let Begun { mut conversation, unfinished, in_progress } = begun;
+    pub(super) async fn drive(&self, begun: RecordedTurn, input: TurnStart, task: TurnTask) {
+        let RecordedTurn { mut conversation, unfinished, in_progress } = begun;
         let TurnTask { interrupt, events, end } = task;
         let id = conversation.id().clone();
         let sink = EventSink::new(move |event| {
@@ -183,7 +195,7 @@ impl Turns {
         if unfinished.run().is_none() {
             let rest =
                 if is_suspended { Rest::Turn(unfinished.interrupted()) } else { Rest::Nothing };
-            // Before the result is sent: whoever has it may go on with the session at once.
+            // Before the result is sent: its receiver may continue the session at once.
             let jobs = self.conclude(conversation, rest, &interrupt, Watching::GoesOn).await;
             drop(in_progress);
             let ended = EndedTurn { result, is_suspended, settlement: None };
@@ -206,7 +218,7 @@ impl Turns {
         };
         let jobs = self.conclude(conversation, rest, &interrupt, Watching::GoesOn).await;
         drop(in_progress);
-        // If nobody waits for it, nobody is to be told.
+        // If nobody waits for it, nobody is notified.
         closed.send(()).ok();
         if let Some(jobs) = jobs {
             self.watch_jobs(id, jobs);
@@ -251,11 +263,11 @@ impl Turns {
     /// background jobs to wait for.
     pub(super) async fn run_own(
         &self,
-        begun: Begun,
+        begun: RecordedTurn,
         input: TurnStart,
         watching: Watching,
     ) -> Option<JobWatch> {
-        let Begun { mut conversation, unfinished, in_progress } = begun;
+        let RecordedTurn { mut conversation, unfinished, in_progress } = begun;
         let (sink, interrupt) = (EventSink::new(|event| event.log()), self.interrupt());
         let result = run(&mut conversation, input, &sink, &interrupt).await;
         let is_suspended =
@@ -340,7 +352,7 @@ fn is_for_clients(event: &TurnEvent) -> bool {
 }
 
 /// Runs a turn to its end; `interrupt` interrupts it. Nothing if it panics: what was said until then
-/// is stored, and the conversation can be closed and gone on with.
+/// is stored, and the conversation can be closed and continued.
 async fn run(
     conversation: &mut Conversation,
     input: TurnStart,

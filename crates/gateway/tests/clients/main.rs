@@ -21,13 +21,13 @@ use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 use support::{KEY, TestGateway};
 
 /// Where the clients are. A run without them is red, and says why.
-#[expect(clippy::disallowed_methods, reason = "it is no setting: scripts/test tells it to tests")]
+#[expect(clippy::disallowed_methods, reason = "it comes from scripts/test and is not a setting")]
 fn clients() -> PathBuf {
     let dir = std::env::var_os("VESTAL_TEST_CLIENTS");
     PathBuf::from(dir.expect("VESTAL_TEST_CLIENTS is not set; scripts/test installs the clients"))
 }
 
-/// A model that repeats what it is told, looks when it is to, and fails when it is to.
+/// A model that repeats the prompt, looks when it is to, and fails when it is to.
 fn model() -> Script {
     Script::rules([
         ReplyRule::when_user_contains("please fail").reply(ScriptedReply::error(500, "no")),
@@ -68,8 +68,8 @@ fn script(name: &str) -> String {
 async fn the_python_sdk_of_openai_is_served() {
     let gateway = TestGateway::start(model()).await;
     let python = clients().join("python/bin/python");
-    let said = run(&gateway, &python, &[&script("openai_sdk.py")]).await;
-    assert!(said.ends_with("ok\n"), "{said}");
+    let reply = run(&gateway, &python, &[&script("openai_sdk.py")]).await;
+    assert!(reply.ends_with("ok\n"), "{reply}");
     gateway.remove_sandbox().await;
     gateway.end(ShutdownCause::Planned).await;
 }
@@ -85,8 +85,8 @@ async fn the_node_sdk_of_openai_is_served() {
         gateway.home.path().join("node_modules"),
     )
     .unwrap();
-    let said = run(&gateway, Path::new("node"), &[place.to_str().unwrap()]).await;
-    assert!(said.ends_with("ok\n"), "{said}");
+    let reply = run(&gateway, Path::new("node"), &[place.to_str().unwrap()]).await;
+    assert!(reply.ends_with("ok\n"), "{reply}");
     gateway.end(ShutdownCause::Planned).await;
 }
 
@@ -102,10 +102,10 @@ async fn the_program_llm_is_served_as_its_users_set_it_up() {
     std::fs::write(home.join("extra-openai-models.yaml"), models).unwrap();
     std::fs::write(home.join("keys.json"), json!({ "vestal": KEY }).to_string()).unwrap();
     let llm = clients().join("python/bin/llm");
-    let said = run(&gateway, &llm, &["-m", "vestal", "hello lantern"]).await;
-    assert_eq!(said, "hello lantern\n");
-    let said =
+    let reply = run(&gateway, &llm, &["-m", "vestal", "hello lantern"]).await;
+    assert_eq!(reply, "hello lantern\n");
+    let reply =
         run(&gateway, &llm, &["--no-stream", "-m", "vestal", "-s", "be brief", "again"]).await;
-    assert_eq!(said, "again\n");
+    assert_eq!(reply, "again\n");
     gateway.end(ShutdownCause::Planned).await;
 }

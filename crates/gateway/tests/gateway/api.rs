@@ -45,8 +45,8 @@ async fn what_the_client_says_was_said_reaches_the_model() {
     assert_eq!(asked.status, 200, "{}", asked.body);
     let requests = gateway.model.requests();
     let sent = format!("{}{:?}", requests[0].system(), requests[0].messages());
-    for said in ["You are a baker.", "my name is Ada", "hello Ada", "who am I?"] {
-        assert!(sent.contains(said), "{said} is not in {sent}");
+    for reply in ["You are a baker.", "my name is Ada", "hello Ada", "who am I?"] {
+        assert!(sent.contains(reply), "{reply} is not in {sent}");
     }
     gateway.end(ShutdownCause::Planned).await;
 }
@@ -68,11 +68,11 @@ async fn a_stream_has_the_words_in_order_and_ends_with_usage_and_done() {
         .iter()
         .map(|event| serde_json::from_str(event).unwrap())
         .collect();
-    let said: String = chunks
+    let reply: String = chunks
         .iter()
         .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
         .collect();
-    assert_eq!(said, "a whole answer in pieces");
+    assert_eq!(reply, "a whole answer in pieces");
     assert!(chunks.len() > 4, "the answer came in one piece: {chunks:?}");
     let [.., finish, usage] = &chunks[..] else { panic!("{chunks:?}") };
     assert_eq!(finish["choices"][0]["finish_reason"], "stop");
@@ -100,7 +100,7 @@ async fn a_failed_provider_is_an_error_and_never_an_answer() {
 }
 
 #[tokio::test]
-async fn nothing_but_its_health_is_told_without_the_key() {
+async fn only_health_is_served_without_the_key() {
     let gateway = TestGateway::start(echo()).await;
     assert_eq!(gateway.get_without_key("/health").await.body["status"], "ok");
     for path in ["/health/detailed", "/v1/models", "/api/sessions", "/api/sessions/x/messages"] {
@@ -214,7 +214,7 @@ fn a_misspelt_setting_of_the_api_server_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said_in_words_that_name_the_member() {
+async fn what_is_wrong_with_a_request_is_reported_in_words_that_name_the_member() {
     let gateway = TestGateway::start(echo()).await;
     for (path, body, param, message) in [
         ("/v1/runs", json!({}), json!("input"), "the member input is missing"),
@@ -259,7 +259,7 @@ async fn what_is_wrong_with_a_request_is_said_in_words_that_name_the_member() {
 }
 
 #[tokio::test]
-async fn schedules_that_cannot_be_used_are_told_of_everywhere_in_the_same_words() {
+async fn schedules_that_cannot_be_used_are_reported_everywhere_in_the_same_words() {
     let home = tempfile::tempdir().unwrap();
     let file = vestal_schedules::store_path(home.path());
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();

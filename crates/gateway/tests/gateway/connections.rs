@@ -25,9 +25,9 @@ async fn a_thousand_connections_that_ask_nothing_take_no_place() {
     }
     assert_eq!(gateway.ask("are you there?", None).await.text(), "unhurt");
     // The oldest had to go.
-    let mut said = Vec::new();
-    idle[0].read_to_end(&mut said).await.ok();
-    assert_eq!(said, b"");
+    let mut reply = Vec::new();
+    idle[0].read_to_end(&mut reply).await.ok();
+    assert_eq!(reply, b"");
     drop(idle);
     gateway.end(ShutdownCause::Planned).await;
 }
@@ -68,15 +68,15 @@ async fn a_client_that_does_not_finish_its_request_is_let_go_of() {
     ] {
         let mut stream = TcpStream::connect(&address).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();
-        let mut said = String::new();
+        let mut reply = String::new();
         // The end of the connection is what is waited for.
-        stream.read_to_string(&mut said).await.ok();
+        stream.read_to_string(&mut reply).await.ok();
         match expected {
             Some(status) => {
-                assert!(said.starts_with(status), "{said}");
-                assert!(said.contains("the body broke off before its end"), "{said}");
+                assert!(reply.starts_with(status), "{reply}");
+                assert!(reply.contains("the body broke off before its end"), "{reply}");
             }
-            None => assert!(!said.contains("200 OK"), "{said}"),
+            None => assert!(!reply.contains("200 OK"), "{reply}"),
         }
     }
     assert_eq!(gateway.ask("are you there?", None).await.text(), "unhurt");

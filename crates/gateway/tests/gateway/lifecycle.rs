@@ -46,6 +46,22 @@ async fn an_end_that_nobody_planned_stays_running_on_record() {
     }
 }
 
+#[test]
+fn what_a_newer_program_says_of_its_gateway_stays_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let newer = "{\"version\":99,\"gateway_state\":\"dreaming\"}";
+    let path = home.path().join("gateway_state.json");
+    std::fs::write(&path, newer).unwrap();
+    let refused = Gateway::claim(home.path(), "default").unwrap_err();
+    assert!(matches!(refused, GatewayError::NewerState(_)), "{refused}");
+    assert!(refused.is_permanent());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
+    // One that cannot be read says nothing that anybody would miss.
+    std::fs::write(&path, "garbage").unwrap();
+    drop(Gateway::claim(home.path(), "default").unwrap());
+    assert_eq!(read_state(home.path()).unwrap().unwrap().gateway_state, GatewayPhase::Starting);
+}
+
 #[tokio::test]
 async fn a_second_gateway_of_a_profile_is_refused_and_harms_nobody() {
     let gateway = TestGateway::start(Script::replies([ScriptedReply::text("still here")])).await;
@@ -223,9 +239,9 @@ async fn garbage_on_its_sockets_does_not_hurt_it() {
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
         stream.write_all(&garbage).await.ok();
         if round == 0 {
-            let mut said = Vec::new();
+            let mut reply = Vec::new();
             stream.shutdown().await.ok();
-            stream.read_to_end(&mut said).await.ok();
+            stream.read_to_end(&mut reply).await.ok();
         }
     }
     assert!(matches!(ask_status(gateway.home.path()).await.unwrap(), StatusAnswer::Answers(_)));

@@ -10,7 +10,7 @@ fn names(events: &[StreamEvent]) -> Vec<&str> {
     events.iter().filter_map(|event| event.name.as_deref()).collect()
 }
 
-fn said(events: &[StreamEvent]) -> String {
+fn reply(events: &[StreamEvent]) -> String {
     events.iter().filter_map(|event| event.data["delta"].as_str()).collect()
 }
 
@@ -33,11 +33,11 @@ async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
     seen.extend(gateway.follow(&events, Some(&last)).await.rest().await);
     assert_eq!(names(&seen)[..2], ["run.started", "message.delta"]);
     assert_eq!(names(&seen).last(), Some(&"run.completed"));
-    assert_eq!(said(&seen), words);
+    assert_eq!(reply(&seen), words);
     let ids: Vec<String> = seen.iter().map(|event| event.id.clone().unwrap()).collect();
     let expected: Vec<String> = (1..=seen.len()).map(|number| number.to_string()).collect();
     assert_eq!(ids, expected);
-    // Whoever comes when all is over reads the same.
+    // A client that connects after the end reads the same.
     assert_eq!(gateway.follow(&events, None).await.rest().await, seen);
     let shown = gateway.get(&format!("/v1/runs/{run}")).await.body;
     assert_eq!((&shown["status"], &shown["output"]), (&json!("completed"), &json!(words)));

@@ -92,7 +92,7 @@ async fn a_job_is_followed_written_to_waited_for_and_killed() {
     assert_eq!(closed.status, 200, "{}", closed.body);
     let ended = gateway.say(&path("/wait"), json!({ "timeout_seconds": 60 })).await.body;
     assert_eq!((&ended["state"], &ended["exit_code"]), (&json!("ended"), &json!(5)), "{ended}");
-    // Whoever lost the connection goes on at the byte where they were.
+    // A client that lost the connection continues at the byte where it was.
     let rest = gateway.follow(&path("/logs?follow=true"), first.id.as_deref()).await.rest().await;
     let text: String = rest.iter().filter_map(|event| event.data["text"].as_str()).collect();
     assert_eq!(text, "got one\ngot two\n");

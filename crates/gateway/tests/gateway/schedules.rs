@@ -16,7 +16,7 @@ use vestal_scripted_model::{Script, ScriptedReply};
 use crate::support::{TestGateway, answer};
 
 /// Longer than anything takes on a slow and busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) async fn store(home: &Path) -> ScheduleStore {
     ScheduleStore::open(store_path(home)).await.unwrap()
@@ -49,7 +49,7 @@ pub(crate) async fn last_run(
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.unwrap()
+    tokio::time::timeout(TEST_TIMEOUT, looking).await.unwrap()
 }
 
 pub(crate) fn is_ended(run: &ScheduleRun) -> bool {
@@ -144,8 +144,8 @@ async fn a_scheduled_run_makes_no_schedules_unless_a_setting_says_so() {
         let run = last_run(&store, &schedule, is_ended).await;
         assert_eq!(run.status, ScheduleRunStatus::Succeeded, "{run:?}");
         assert_eq!(store.list().await.unwrap().len(), schedules, "{setting}");
-        let told = gateway.model.requests()[1].last_tool_results().concat();
-        assert_eq!(told.contains("cron.runs_may_schedule"), setting == "false", "{told}");
+        let reported = gateway.model.requests()[1].last_tool_results().concat();
+        assert_eq!(reported.contains("cron.runs_may_schedule"), setting == "false", "{reported}");
         gateway.end(ShutdownCause::Planned).await;
     }
 }

@@ -16,8 +16,8 @@ async fn a_session_is_made_named_spoken_in_and_forked() {
     let id = made.body["id"].as_str().unwrap();
     let taken = gateway.say("/api/sessions", json!({ "title": "plans" })).await;
     assert_eq!((taken.status, &taken.body["error"]["code"]), (409, &json!("title_taken")));
-    let said = gateway.say(&format!("/api/sessions/{id}/chat"), json!({ "message": "one" })).await;
-    assert_eq!((said.status, said.text()), (200, "one"), "{}", said.body);
+    let reply = gateway.say(&format!("/api/sessions/{id}/chat"), json!({ "message": "one" })).await;
+    assert_eq!((reply.status, reply.text()), (200, "one"), "{}", reply.body);
     let stream = format!("/api/sessions/{id}/chat/stream");
     let stream = EventStream::open(gateway.post(&stream, &json!({ "message": "two" }))).await;
     assert_eq!(stream.rest().await.last().unwrap().data, json!("[DONE]"));

@@ -20,7 +20,7 @@ use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) const KEY: &str = "9f86d081884c7d659a2feaa0c55ad015";
 
 /// Longer than anything takes on a slow and busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) struct TestGateway {
     pub(crate) home: TempDir,
@@ -139,7 +139,7 @@ impl TestGateway {
             let end = gateway
                 .serve(runtime, wanted, None, (sender, receiver), || ready.send(()).unwrap())
                 .await;
-            engine.close(PATIENCE).await;
+            engine.close(TEST_TIMEOUT).await;
             end
         };
         let serving = match &own {
@@ -236,7 +236,7 @@ impl TestGateway {
 
     /// Waits until the gateway has ended.
     pub(crate) async fn ended(self) -> (TempDir, GatewayEnd) {
-        let end = tokio::time::timeout(PATIENCE, self.serving).await.unwrap().unwrap().unwrap();
+        let end = tokio::time::timeout(TEST_TIMEOUT, self.serving).await.unwrap().unwrap().unwrap();
         if let Some(own) = self.own {
             own.shutdown_background();
         }
@@ -259,7 +259,7 @@ pub(crate) fn events(stream: &str) -> Vec<String> {
 
 /// Looks until something is found, and returns it.
 pub(crate) async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
     loop {
         if let Some(found) = look().await {
             return found;
@@ -269,7 +269,6 @@ pub(crate) async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
     }
 }
 
-/// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StreamEvent {
     pub(crate) id: Option<String>,
@@ -300,7 +299,7 @@ impl EventStream {
                 let Some(event) = event else { continue };
                 return Some(event);
             }
-            let more = tokio::time::timeout(PATIENCE, self.response.chunk()).await.unwrap();
+            let more = tokio::time::timeout(TEST_TIMEOUT, self.response.chunk()).await.unwrap();
             self.buffer.push_str(std::str::from_utf8(&more.unwrap()?).unwrap());
         }
     }

@@ -4,6 +4,6 @@
 
 mod crashes;
 mod disk;
+mod fixture;
 mod resume;
 mod runs;
-mod world;

@@ -19,7 +19,7 @@ use vestal_gateway::{Gateway, GatewaySettings, ShutdownCause};
 use vestal_runtime::Runtime;
 use vestal_sandbox::Engine;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
     let served =
         gateway.serve(runtime.clone(), wanted, None, (sender, receiver), || println!("ready"));
     let end = served.await;
-    engine.close(PATIENCE).await;
+    engine.close(TEST_TIMEOUT).await;
     runtime.close().await;
     match end {
         Ok(end) => {

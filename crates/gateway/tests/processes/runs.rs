@@ -7,11 +7,11 @@ use vestal_model::Message;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 use vestal_testkit::{until, until_async};
 
-use crate::world::{WENT_ON, World};
+use crate::fixture::{GatewayFixture, WENT_ON};
 
 const WORDS: &str = "these words were heard before the end";
 
-/// A model that is cut off in the middle of its answer, and goes on when it is told to.
+/// A model that is cut off in the middle of its answer, and continues on request.
 fn cut_off(goes_on: ScriptedReply) -> Script {
     Script::rules([
         ReplyRule::when_user_contains("say hello").reply(ScriptedReply::text("hello")),
@@ -43,31 +43,33 @@ fn assert_whole(events: &[(i64, String, Value)], first: i64) {
 }
 
 /// Begins a run that is in the middle of its answer, and returns it.
-async fn run_in_the_middle(world: &World) -> String {
-    let run = world.run("go").await;
-    world.model.wait_for_holds(1).await;
-    world.until_run(&run, "words are stored", |run| run["last_event_id"].as_i64() >= Some(2)).await;
+async fn run_in_the_middle(fixture: &GatewayFixture) -> String {
+    let run = fixture.run("go").await;
+    fixture.model.wait_for_holds(1).await;
+    fixture
+        .until_run(&run, "words are stored", |run| run["last_event_id"].as_i64() >= Some(2))
+        .await;
     run
 }
 
 #[tokio::test]
 async fn killed_at_any_step_of_a_run_it_ends_once_under_its_id_or_was_never_begun() {
     for name in ["turn.recorded", "run.recorded", "turn.ended", "run.ended", "turn.settled"] {
-        let world = World::with_script(Script::echo(), &[]);
-        let mut gateway = world.spawn(Some(name));
+        let fixture = GatewayFixture::with_script(Script::echo(), &[]);
+        let mut gateway = fixture.spawn(Some(name));
         gateway.discard_output();
         until("it is ready", || {
-            let state = vestal_gateway::read_state(&world.home()).unwrap();
+            let state = vestal_gateway::read_state(&fixture.home()).unwrap();
             state.is_some_and(|state| state.gateway_state == GatewayPhase::Running)
         })
         .await;
         let (key, body) = ([("idempotency-key", "k")], json!({ "input": "walk" }));
-        world.send("POST", "/v1/runs", &key, Some(body.clone())).await;
+        fixture.send("POST", "/v1/runs", &key, Some(body.clone())).await;
         gateway.wait();
 
-        let next = world.start();
-        let again = world.send("POST", "/v1/runs", &key, Some(body)).await.unwrap();
-        let runs = world.send("GET", "/v1/runs", &[], None).await.unwrap().1["data"].clone();
+        let next = fixture.start();
+        let again = fixture.send("POST", "/v1/runs", &key, Some(body)).await.unwrap();
+        let runs = fixture.send("GET", "/v1/runs", &[], None).await.unwrap().1["data"].clone();
         if name == "turn.recorded" {
             assert_eq!(
                 (again.0, &again.1["error"]["code"]),
@@ -76,10 +78,10 @@ async fn killed_at_any_step_of_a_run_it_ends_once_under_its_id_or_was_never_begu
             );
             assert_eq!(runs, json!([]), "{name}");
         } else {
-            // Whoever was not told of the run hears of it by asking again.
+            // A client that did not receive the run's id gets it by asking again.
             assert_eq!(again.0, 202, "{name}: {}", again.1);
             let run = again.1["run_id"].as_str().unwrap();
-            let events = world.events(run, 0).await;
+            let events = fixture.events(run, 0).await;
             assert_whole(&events, 1);
             let (_, last, data) = events.last().unwrap();
             assert_eq!(
@@ -89,21 +91,21 @@ async fn killed_at_any_step_of_a_run_it_ends_once_under_its_id_or_was_never_begu
             );
             assert_eq!(runs.as_array().unwrap().len(), 1, "{name}");
             let session = again.1["session_id"].as_str().unwrap();
-            assert_eq!(world.said(session).await, ["walk"], "{name}");
+            assert_eq!(fixture.messages(session).await, ["walk"], "{name}");
         }
-        world.until_settled().await;
-        world.stop(next).await;
+        fixture.until_settled().await;
+        fixture.stop(next).await;
     }
 }
 
 #[tokio::test]
 async fn a_run_that_a_kill_cut_off_goes_on_and_its_readers_miss_nothing() {
-    let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
-    let mut first = world.start();
-    let run = run_in_the_middle(&world).await;
+    let fixture = GatewayFixture::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
+    let mut first = fixture.start();
+    let run = run_in_the_middle(&fixture).await;
     first.kill();
-    let second = world.start();
-    let events = world.events(&run, 0).await;
+    let second = fixture.start();
+    let events = fixture.events(&run, 0).await;
     assert_whole(&events, 1);
     assert_eq!(resumptions(&events), ["crash"]);
     let heard: String = events.iter().filter_map(|(.., data)| data["delta"].as_str()).collect();
@@ -111,50 +113,51 @@ async fn a_run_that_a_kill_cut_off_goes_on_and_its_readers_miss_nothing() {
     let (last, _, data) = events.last().unwrap();
     assert_eq!((&data["status"], &data["output"]), (&json!("completed"), &json!(WENT_ON)));
     // A reader that was there before goes on behind what it has.
-    assert_eq!(world.events(&run, 2).await, events[2..]);
-    let shown = world.show(&run).await;
+    assert_eq!(fixture.events(&run, 2).await, events[2..]);
+    let shown = fixture.show(&run).await;
     assert_eq!((&shown["status"], &shown["last_event_id"]), (&json!("completed"), &json!(last)));
     assert_eq!(shown["usage"], data["usage"]);
-    world.until_settled().await;
-    world.stop(second).await;
+    fixture.until_settled().await;
+    fixture.stop(second).await;
 }
 
 #[tokio::test]
 async fn a_gateway_that_dies_over_a_resumed_run_leaves_it_to_the_next() {
-    let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
-    let first = world.start();
-    let run = run_in_the_middle(&world).await;
-    world.stop(first).await;
-    let mut second = world.spawn(Some("run.resumed"));
+    let fixture = GatewayFixture::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
+    let first = fixture.start();
+    let run = run_in_the_middle(&fixture).await;
+    fixture.stop(first).await;
+    let mut second = fixture.spawn(Some("run.resumed"));
     second.discard_output();
     second.wait();
-    let third = world.start();
-    let events = world.events(&run, 0).await;
+    let third = fixture.start();
+    let events = fixture.events(&run, 0).await;
     assert_whole(&events, 1);
     assert_eq!(resumptions(&events), ["restart", "crash"]);
     assert_eq!(events.last().unwrap().2["output"], WENT_ON);
-    world.until_settled().await;
-    world.stop(third).await;
+    fixture.until_settled().await;
+    fixture.stop(third).await;
 }
 
 #[tokio::test]
 async fn a_run_that_a_drain_interrupts_is_suspended_and_goes_on_while_clients_are_served() {
     let more = ["api_server.max_concurrent_runs=1"];
-    let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON).hold_after(0)), &more);
-    let first = world.start();
-    let run = run_in_the_middle(&world).await;
-    world.stop(first).await;
-    let second = world.start();
-    world.model.wait_for_holds(2).await;
+    let fixture =
+        GatewayFixture::with_script(cut_off(ScriptedReply::text(WENT_ON).hold_after(0)), &more);
+    let first = fixture.start();
+    let run = run_in_the_middle(&fixture).await;
+    fixture.stop(first).await;
+    let second = fixture.start();
+    fixture.model.wait_for_holds(2).await;
     // It holds no slot of clients, of which there is one.
-    assert_eq!(world.ask("say hello", None).await.unwrap().0, "hello");
-    let health = world.send("GET", "/health/detailed", &[], None).await.unwrap().1;
+    assert_eq!(fixture.ask("say hello", None).await.unwrap().0, "hello");
+    let health = fixture.send("GET", "/health/detailed", &[], None).await.unwrap().1;
     assert_eq!(
         (&health["active_agents"], &health["turns"]),
         (&json!(1), &json!({ "clients": 0, "resumed": 1, "scheduled": 0 })),
     );
-    world.model.release();
-    let events = world.events(&run, 0).await;
+    fixture.model.release();
+    let events = fixture.events(&run, 0).await;
     assert_whole(&events, 1);
     let (_, rest) = events.split_at(events.len() - 4);
     assert_eq!(
@@ -164,8 +167,8 @@ async fn a_run_that_a_drain_interrupts_is_suspended_and_goes_on_while_clients_ar
     );
     assert_eq!(rest[1].2["reason"], "restart");
     assert_eq!(rest[3].2["output"], WENT_ON);
-    world.until_settled().await;
-    world.stop(second).await;
+    fixture.until_settled().await;
+    fixture.stop(second).await;
 }
 
 #[tokio::test]
@@ -181,30 +184,30 @@ async fn a_resumed_run_asks_again_and_no_old_answer_counts() {
             .reply(ScriptedReply::tool_call("terminal", call)),
         ReplyRule::always().reply(ScriptedReply::text("gone")),
     ]);
-    let world = World::with_script(script, &["approvals.mode=manual"]);
-    let mut first = world.start();
-    let run = world.run("remove it").await;
+    let fixture = GatewayFixture::with_script(script, &["approvals.mode=manual"]);
+    let mut first = fixture.start();
+    let run = fixture.run("remove it").await;
     let is_waiting = |run: &Value| run["status"] == "waiting";
-    world.until_run(&run, "it asks", is_waiting).await;
-    let old = world.show(&run).await["questions"][0]["id"].clone();
+    fixture.until_run(&run, "it asks", is_waiting).await;
+    let old = fixture.show(&run).await["questions"][0]["id"].clone();
     until_async("the question is stored", || async {
-        world.show(&run).await["last_event_id"].as_i64() >= Some(3)
+        fixture.show(&run).await["last_event_id"].as_i64() >= Some(3)
     })
     .await;
     first.kill();
-    let second = world.start();
-    world.until_run(&run, "it asks again", is_waiting).await;
+    let second = fixture.start();
+    fixture.until_run(&run, "it asks again", is_waiting).await;
     let approval = format!("/v1/runs/{run}/approval");
     let answer = async |id: &Value| {
         let body = json!({ "id": id, "choice": "once" });
-        world.send("POST", &approval, &[], Some(body)).await.unwrap().0
+        fixture.send("POST", &approval, &[], Some(body)).await.unwrap().0
     };
     assert_eq!(answer(&old).await, 409);
     assert!(doomed.exists());
-    let new = world.show(&run).await["questions"][0]["id"].clone();
+    let new = fixture.show(&run).await["questions"][0]["id"].clone();
     assert_ne!(new, old);
     assert_eq!(answer(&new).await, 200);
-    let events = world.events(&run, 0).await;
+    let events = fixture.events(&run, 0).await;
     assert_whole(&events, 1);
     assert!(!doomed.exists());
     let closed: Vec<&Value> = events
@@ -213,29 +216,30 @@ async fn a_resumed_run_asks_again_and_no_old_answer_counts() {
         .map(|(_, _, data)| &data["id"])
         .collect();
     assert_eq!(closed, [&old, &new]);
-    world.stop(second).await;
+    fixture.stop(second).await;
 }
 
 #[tokio::test]
 async fn a_run_that_is_stopped_after_a_restart_ends_for_good() {
-    let world = World::with_script(cut_off(ScriptedReply::text("never").hold_after(0)), &[]);
-    let first = world.start();
-    let run = run_in_the_middle(&world).await;
-    world.stop(first).await;
-    let second = world.start();
-    world.model.wait_for_holds(2).await;
+    let fixture =
+        GatewayFixture::with_script(cut_off(ScriptedReply::text("never").hold_after(0)), &[]);
+    let first = fixture.start();
+    let run = run_in_the_middle(&fixture).await;
+    fixture.stop(first).await;
+    let second = fixture.start();
+    fixture.model.wait_for_holds(2).await;
     let stop = format!("/v1/runs/{run}/stop");
-    let stopping = world.send("POST", &stop, &[], Some(json!({}))).await.unwrap().1;
+    let stopping = fixture.send("POST", &stop, &[], Some(json!({}))).await.unwrap().1;
     assert_eq!(stopping["status"], "stopping");
-    let events = world.events(&run, 0).await;
+    let events = fixture.events(&run, 0).await;
     assert_whole(&events, 1);
     assert_eq!(names(&events).last(), Some(&"run.cancelled"));
-    world.until_settled().await;
-    world.stop(second).await;
-    let third = world.start();
-    assert_eq!(world.show(&run).await["status"], "cancelled");
-    assert_eq!(world.model.requests().len(), 2);
-    world.stop(third).await;
+    fixture.until_settled().await;
+    fixture.stop(second).await;
+    let third = fixture.start();
+    assert_eq!(fixture.show(&run).await["status"], "cancelled");
+    assert_eq!(fixture.model.requests().len(), 2);
+    fixture.stop(third).await;
 }
 
 #[tokio::test]
@@ -251,16 +255,16 @@ async fn a_run_that_cannot_go_on_ends_with_what_there_is_of_it() {
         (Meanwhile::RecordIsGone, "interrupted", "interrupted"),
         (Meanwhile::ThreeDied, "failed", "given_up"),
     ] {
-        let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
-        let mut first = world.start();
-        let run = run_in_the_middle(&world).await;
-        let session = world.show(&run).await["session_id"].as_str().unwrap().to_owned();
+        let fixture = GatewayFixture::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
+        let mut first = fixture.start();
+        let run = run_in_the_middle(&fixture).await;
+        let session = fixture.show(&run).await["session_id"].as_str().unwrap().to_owned();
         first.kill();
-        let (store, id) = (world.store().await, session.parse::<ConversationId>().unwrap());
+        let (store, id) = (fixture.store().await, session.parse::<ConversationId>().unwrap());
         match meanwhile {
             Meanwhile::SomebodySpoke => {
-                let said = NewMessage::said(Message::user("never mind"));
-                store.append(&id, &[said]).await.unwrap();
+                let reply = NewMessage::new(Message::user("never mind"));
+                store.append(&id, &[reply]).await.unwrap();
             }
             Meanwhile::RecordIsGone => store.set_state(&id, "gateway", None).await.unwrap(),
             Meanwhile::ThreeDied => {
@@ -270,17 +274,17 @@ async fn a_run_that_cannot_go_on_ends_with_what_there_is_of_it() {
             }
         }
         store.close().await.unwrap();
-        let second = world.start();
-        let events = world.events(&run, 0).await;
+        let second = fixture.start();
+        let events = fixture.events(&run, 0).await;
         assert_whole(&events, 1);
         let (_, last, data) = events.last().unwrap();
         assert_eq!((last, &data["status"]), (&format!("run.{status}"), &json!(status)));
         assert_eq!((&data["error"]["code"], &data["session_id"]), (&json!(code), &json!(session)));
         let output = data["output"].as_str().unwrap();
         assert!(!output.is_empty() && WORDS.starts_with(output), "{output}");
-        let shown = world.show(&run).await;
+        let shown = fixture.show(&run).await;
         assert_eq!((&shown["status"], &shown["output"]), (&json!(status), &data["output"]));
-        assert_eq!(world.model.requests().len(), 1);
-        world.stop(second).await;
+        assert_eq!(fixture.model.requests().len(), 1);
+        fixture.stop(second).await;
     }
 }

@@ -150,7 +150,7 @@ impl CopyRun<'_> {
             if self.from.depth() >= MAX_DEPTH {
                 return Err(Errno::NAMETOOLONG.into());
             }
-            if unless_passed_over(self.from.enter_unmounted(from), &self.path)?.is_none() {
+            if unless_skipped(self.from.enter_unmounted(from), &self.path)?.is_none() {
                 return Ok(None);
             }
         } else {
@@ -197,7 +197,7 @@ impl CopyRun<'_> {
         let flags = READING | OFlags::NOFOLLOW;
         let original = if self.bounds.is_some() {
             let opened = open_unmounted(self.from.here(), from, flags);
-            let Some(original) = unless_passed_over(opened, &self.path)? else {
+            let Some(original) = unless_skipped(opened, &self.path)? else {
                 return Ok(());
             };
             File::from(original)
@@ -250,7 +250,7 @@ impl CopyRun<'_> {
 }
 
 /// Returns what was opened, or nothing for entries that a copy of a home skips.
-fn unless_passed_over<T>(opened: Result<T, Errno>, path: &Path) -> Result<Option<T>, Errno> {
+fn unless_skipped<T>(opened: Result<T, Errno>, path: &Path) -> Result<Option<T>, Errno> {
     match opened {
         Err(errno @ (Errno::ACCESS | Errno::XDEV)) => {
             note(&failed("copy", path, errno).message);

@@ -2,7 +2,7 @@
 //!
 //! A tree is deleted from inside: every step is relative to an open directory and
 //! follows no link, so nothing outside the tree can be hit, whatever is moved or
-//! swapped meanwhile. `erase` goes on after a failure and reports what is left.
+//! swapped meanwhile. `erase` continues after a failure and reports what is left.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -29,14 +29,14 @@ const OWNER: u32 = 0o700;
 
 /// Whether a directory is deleted with its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum DeleteDepth {
     /// It must be empty.
     One,
     /// Its content is deleted too.
     All,
 }
 
-impl From<bool> for Depth {
+impl From<bool> for DeleteDepth {
     fn from(recursive: bool) -> Self {
         if recursive { Self::All } else { Self::One }
     }
@@ -45,7 +45,7 @@ impl From<bool> for Depth {
 /// Deletes the file or directory at `path`.
 pub(super) fn delete(
     path: &Path,
-    depth: Depth,
+    depth: DeleteDepth,
     roots: &PathRoots,
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
@@ -57,8 +57,8 @@ pub(super) fn delete(
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = openat(CWD, parent, flags, Mode::empty()).or_fault("delete", path)?;
     match depth {
-        Depth::One => delete_one(parent.as_fd(), &name).or_fault("delete", path)?,
-        Depth::All => delete_tree(parent.as_fd(), &name, path, cancelled)?,
+        DeleteDepth::One => delete_one(parent.as_fd(), &name).or_fault("delete", path)?,
+        DeleteDepth::All => delete_tree(parent.as_fd(), &name, path, cancelled)?,
     }
     Ok(FileReply::Done)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::files::testing::{NEVER, TestDir};
 
-fn run(test_dir: &TestDir, path: &str, depth: Depth) -> Result<FileReply, Fault> {
+fn run(test_dir: &TestDir, path: &str, depth: DeleteDepth) -> Result<FileReply, Fault> {
     delete(&test_dir.path(path), depth, &test_dir.roots(), &NEVER)
 }
 
@@ -15,13 +15,13 @@ fn a_file_and_an_empty_directory_go_a_full_one_only_with_all_in_it() {
     test_dir.put("file", b"");
     test_dir.put("dir/sub/file", b"");
     std::fs::create_dir(test_dir.path("empty")).unwrap();
-    run(&test_dir, "file", Depth::One).unwrap();
-    run(&test_dir, "empty", Depth::One).unwrap();
-    assert_eq!(run(&test_dir, "dir", Depth::One).unwrap_err().code, FaultCode::Exists);
+    run(&test_dir, "file", DeleteDepth::One).unwrap();
+    run(&test_dir, "empty", DeleteDepth::One).unwrap();
+    assert_eq!(run(&test_dir, "dir", DeleteDepth::One).unwrap_err().code, FaultCode::Exists);
     assert!(test_dir.path("dir/sub/file").exists());
-    run(&test_dir, "dir", Depth::All).unwrap();
+    run(&test_dir, "dir", DeleteDepth::All).unwrap();
     assert_eq!(test_dir.names(), Vec::<String>::new());
-    assert_eq!(run(&test_dir, "dir", Depth::All).unwrap_err().code, FaultCode::NotFound);
+    assert_eq!(run(&test_dir, "dir", DeleteDepth::All).unwrap_err().code, FaultCode::NotFound);
 }
 
 #[test]
@@ -31,8 +31,8 @@ fn a_link_goes_and_what_it_points_at_stays() {
     symlink("kept", test_dir.path("link")).unwrap();
     std::fs::create_dir(test_dir.path("dir")).unwrap();
     symlink(test_dir.path("kept"), test_dir.path("dir/inner")).unwrap();
-    run(&test_dir, "link", Depth::All).unwrap();
-    run(&test_dir, "dir", Depth::All).unwrap();
+    run(&test_dir, "link", DeleteDepth::All).unwrap();
+    run(&test_dir, "dir", DeleteDepth::All).unwrap();
     assert_eq!(test_dir.names(), ["kept"]);
     assert!(test_dir.path("kept/file").exists());
 }
@@ -49,16 +49,16 @@ fn the_root_and_the_home_and_what_holds_them_are_kept() {
         roots.home.join("../home"),
     ];
     for path in doomed {
-        for depth in [Depth::One, Depth::All] {
+        for depth in [DeleteDepth::One, DeleteDepth::All] {
             let fault = delete(&path, depth, &roots, &NEVER).unwrap_err();
             assert_eq!(fault.code, FaultCode::Invalid, "{}", path.display());
         }
     }
-    let up = delete(&test_dir.path("sub/.."), Depth::All, &roots, &NEVER).unwrap_err();
+    let up = delete(&test_dir.path("sub/.."), DeleteDepth::All, &roots, &NEVER).unwrap_err();
     assert_eq!(up.code, FaultCode::Invalid);
     assert!(roots.home.join("file").exists());
     symlink(&roots.home, test_dir.path("link")).unwrap();
-    run(&test_dir, "link", Depth::All).unwrap();
+    run(&test_dir, "link", DeleteDepth::All).unwrap();
     assert!(roots.home.join("file").exists());
 }
 
@@ -73,7 +73,7 @@ fn a_tree_deeper_than_any_path_goes() {
         here = openat(&here, c"deep", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
     }
     drop(here);
-    run(&test_dir, "deep", Depth::All).unwrap();
+    run(&test_dir, "deep", DeleteDepth::All).unwrap();
     assert_eq!(test_dir.names(), Vec::<String>::new());
 }
 
@@ -93,7 +93,7 @@ fn a_wide_tree_goes_while_others_fill_it() {
                 std::thread::yield_now();
             }
         });
-        let done = run(&test_dir, "tree", Depth::All);
+        let done = run(&test_dir, "tree", DeleteDepth::All);
         deleting.store(false, Ordering::Relaxed);
         filler.join().unwrap();
         // A filler that outruns it is reported; nothing else may go wrong.
@@ -101,7 +101,7 @@ fn a_wide_tree_goes_while_others_fill_it() {
             assert_eq!(fault.code, FaultCode::Exists);
         }
     });
-    run(&test_dir, "tree", Depth::All).ok();
+    run(&test_dir, "tree", DeleteDepth::All).ok();
     assert_eq!(test_dir.names(), Vec::<String>::new());
 }
 
@@ -126,7 +126,7 @@ fn directories_swapped_for_links_lead_nowhere() {
             }
         });
         // A directory that was moved away while it was emptied is reported.
-        run(&test_dir, "tree", Depth::All).ok();
+        run(&test_dir, "tree", DeleteDepth::All).ok();
         deleting.store(false, Ordering::Relaxed);
     });
     assert_eq!(test_dir.get("kept/file"), b"precious");
@@ -137,8 +137,8 @@ fn a_cancelled_delete_stops() {
     let test_dir = TestDir::new();
     test_dir.put("tree/file", b"");
     let cancelled = AtomicBool::new(true);
-    let fault =
-        delete(&test_dir.path("tree"), Depth::All, &test_dir.roots(), &cancelled).unwrap_err();
+    let fault = delete(&test_dir.path("tree"), DeleteDepth::All, &test_dir.roots(), &cancelled)
+        .unwrap_err();
     assert_eq!(fault.code, FaultCode::Cancelled);
     assert!(test_dir.path("tree/file").exists());
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use vestal_wire::FaultCode;
 
 use super::*;
-use crate::files::pattern::Case;
 use crate::files::testing::NEVER;
+use vestal_tree::Case;
 
 #[derive(Default)]
 struct Taken {

@@ -5,8 +5,6 @@
 
 mod copy;
 mod delete;
-mod gitignore;
-mod glob;
 mod lines;
 mod metadata;
 mod patch;

@@ -7,7 +7,7 @@ use memchr::{memchr_iter, memmem};
 use vestal_wire::{CreateMode, Fault, FaultCode, FileEdit, FileReply, FileVersion};
 
 use super::metadata::{ExactVersion, size, version};
-use super::paths::Parents;
+use super::paths::ParentDirs;
 use super::perform::{OrFault, PathRoots, check, refused, shown};
 use super::read::{open_regular, read_at};
 use super::write::{Precondition, ReplaceRequest, replace, resolve_file};
@@ -50,7 +50,7 @@ pub(super) fn patch(
     let replacement = ReplaceRequest {
         path: &path,
         create: CreateMode::Existing,
-        parents: Parents::Expect,
+        parents: ParentDirs::Expect,
         mode: None,
         precondition: Precondition::ExactVersion(exact),
     };

@@ -71,7 +71,7 @@ fn all_edits_are_made_or_none() {
 }
 
 #[test]
-fn an_ambiguous_text_is_told_with_its_lines() {
+fn an_ambiguous_text_is_reported_with_its_lines() {
     let test_dir = TestDir::new();
     test_dir.put("file", b"x\ny x\n\nx\n");
     let message = conflict(&test_dir, &[edit(b"x", b"z")]);
@@ -82,7 +82,7 @@ fn an_ambiguous_text_is_told_with_its_lines() {
 }
 
 #[test]
-fn a_text_that_nearly_fits_is_told_why_not() {
+fn a_text_that_nearly_fits_is_refused_with_the_reason() {
     let test_dir = TestDir::new();
     test_dir.put("file", b"one\r\ntwo\r\n");
     let message = conflict(&test_dir, &[edit(b"one\ntwo\n", b"")]);

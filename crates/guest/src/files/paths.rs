@@ -15,7 +15,7 @@ use vestal_wire::{Fault, FaultCode, FileKind, FileReply};
 
 use super::metadata::{FileId, PERMISSIONS, kind, kind_name};
 use super::perform::{OrFault, PathRoots, failed, refused};
-use super::read::Links;
+use super::read::FinalLink;
 
 /// Maximum length of a path without its closing NUL.
 pub(super) const MAX_PATH: usize = 4095;
@@ -85,7 +85,11 @@ pub(super) struct DirTarget {
 }
 
 /// Finds the target of a write to `path`.
-pub(super) fn locate(path: &Path, links: Links, parents: Parents) -> Result<DirTarget, Fault> {
+pub(super) fn locate(
+    path: &Path,
+    links: FinalLink,
+    parents: ParentDirs,
+) -> Result<DirTarget, Fault> {
     let mut path_now = path.to_path_buf();
     for _ in 0..MAX_LINKS {
         let (parent, name) = split(&path_now, "write")
@@ -95,8 +99,8 @@ pub(super) fn locate(path: &Path, links: Links, parents: Parents) -> Result<DirT
             openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
                 .or_fault("write", path)?;
         let link = match links {
-            Links::Keep => Err(Errno::INVAL),
-            Links::Follow => readlinkat(&dir, &name, Vec::new()),
+            FinalLink::Keep => Err(Errno::INVAL),
+            FinalLink::Follow => readlinkat(&dir, &name, Vec::new()),
         };
         match link {
             Ok(target) => path_now = parent.join(OsStr::from_bytes(target.as_bytes())),
@@ -139,21 +143,25 @@ impl DirTarget {
 
 /// What to do about missing parent directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parents {
+pub(super) enum ParentDirs {
     /// Fail.
     Expect,
     /// Create them.
     Make,
 }
 
-impl From<bool> for Parents {
+impl From<bool> for ParentDirs {
     fn from(make: bool) -> Self {
         if make { Self::Make } else { Self::Expect }
     }
 }
 
 /// Creates the directory `path`.
-pub(super) fn mkdir(path: &Path, parents: Parents, mode: Option<u32>) -> Result<FileReply, Fault> {
+pub(super) fn mkdir(
+    path: &Path,
+    parents: ParentDirs,
+    mode: Option<u32>,
+) -> Result<FileReply, Fault> {
     let mode = permission_bits(mode)?;
     if let Some(parent) = path.parent() {
         make_parents(parent, parents)?;
@@ -162,7 +170,7 @@ pub(super) fn mkdir(path: &Path, parents: Parents, mode: Option<u32>) -> Result<
     let first = mode.unwrap_or(Mode::from_raw_mode(0o777)) & Mode::from_raw_mode(0o777);
     match mkdirat(CWD, path, first) {
         Ok(()) => {}
-        Err(Errno::EXIST) if parents == Parents::Make && is_directory(path) => {
+        Err(Errno::EXIST) if parents == ParentDirs::Make && is_directory(path) => {
             return Ok(FileReply::Done);
         }
         Err(errno) => return Err(failed("make directory", path, errno)),
@@ -174,8 +182,8 @@ pub(super) fn mkdir(path: &Path, parents: Parents, mode: Option<u32>) -> Result<
 }
 
 /// Creates `path` and every missing parent, if `parents` says so.
-fn make_parents(path: &Path, parents: Parents) -> Result<(), Fault> {
-    if parents == Parents::Expect || is_directory(path) {
+fn make_parents(path: &Path, parents: ParentDirs) -> Result<(), Fault> {
+    if parents == ParentDirs::Expect || is_directory(path) {
         return Ok(());
     }
     // Goes up until a directory exists or can be created, then down again.

@@ -46,22 +46,22 @@ fn mode_of(path: &Path) -> u32 {
 fn parents_are_made_only_when_asked_for() {
     let test_dir = TestDir::new();
     let deep = test_dir.path("a/b/c");
-    assert_eq!(mkdir(&deep, Parents::Expect, None).unwrap_err().code, FaultCode::NotFound);
-    mkdir(&deep, Parents::Make, None).unwrap();
+    assert_eq!(mkdir(&deep, ParentDirs::Expect, None).unwrap_err().code, FaultCode::NotFound);
+    mkdir(&deep, ParentDirs::Make, None).unwrap();
     assert!(deep.is_dir());
-    mkdir(&deep, Parents::Make, None).unwrap();
-    assert_eq!(mkdir(&deep, Parents::Expect, None).unwrap_err().code, FaultCode::Exists);
+    mkdir(&deep, ParentDirs::Make, None).unwrap();
+    assert_eq!(mkdir(&deep, ParentDirs::Expect, None).unwrap_err().code, FaultCode::Exists);
 }
 
 #[test]
 fn the_mode_asked_for_is_set_whatever_the_umask() {
     let test_dir = TestDir::new();
-    mkdir(&test_dir.path("open"), Parents::Expect, Some(0o1777)).unwrap();
+    mkdir(&test_dir.path("open"), ParentDirs::Expect, Some(0o1777)).unwrap();
     assert_eq!(mode_of(&test_dir.path("open")), 0o1777);
-    mkdir(&test_dir.path("shut"), Parents::Expect, Some(0o300)).unwrap();
+    mkdir(&test_dir.path("shut"), ParentDirs::Expect, Some(0o300)).unwrap();
     assert_eq!(mode_of(&test_dir.path("shut")), 0o300);
     std::fs::remove_dir(test_dir.path("shut")).unwrap();
-    let fault = mkdir(&test_dir.path("odd"), Parents::Expect, Some(0o100_644)).unwrap_err();
+    let fault = mkdir(&test_dir.path("odd"), ParentDirs::Expect, Some(0o100_644)).unwrap_err();
     assert_eq!(fault.code, FaultCode::Invalid);
 }
 
@@ -69,16 +69,16 @@ fn the_mode_asked_for_is_set_whatever_the_umask() {
 fn a_file_in_the_way_is_a_fault() {
     let test_dir = TestDir::new();
     test_dir.put("file", b"");
-    let onto = mkdir(&test_dir.path("file"), Parents::Make, None).unwrap_err();
+    let onto = mkdir(&test_dir.path("file"), ParentDirs::Make, None).unwrap_err();
     assert_eq!(onto.code, FaultCode::Exists);
-    let below = mkdir(&test_dir.path("file/x/y"), Parents::Make, None).unwrap_err();
+    let below = mkdir(&test_dir.path("file/x/y"), ParentDirs::Make, None).unwrap_err();
     assert_eq!(below.code, FaultCode::WrongKind);
 }
 
 #[test]
 fn a_way_through_a_missing_directory_and_back_is_made() {
     let test_dir = TestDir::new();
-    mkdir(&test_dir.path("a/../b/c"), Parents::Make, None).unwrap();
+    mkdir(&test_dir.path("a/../b/c"), ParentDirs::Make, None).unwrap();
     assert!(test_dir.path("b/c").is_dir());
 }
 
@@ -87,7 +87,7 @@ fn many_makers_of_one_directory_all_succeed() {
     let test_dir = TestDir::new();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| mkdir(&test_dir.path("p/q/r/s"), Parents::Make, None).unwrap());
+            scope.spawn(|| mkdir(&test_dir.path("p/q/r/s"), ParentDirs::Make, None).unwrap());
         }
     });
     assert!(test_dir.path("p/q/r/s").is_dir());

@@ -15,6 +15,7 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look,
 };
+use vestal_tree::{Case, lower, upper};
 use vestal_wire::{Fault, FaultCode};
 
 /// Maximum size of the automaton for an expression, in bytes.
@@ -273,34 +274,6 @@ fn widen(class: ClassUnicode) -> Hir {
     }
     let bytes = ClassBytes::new([ClassBytesRange::new(0x80, 0xff)]);
     Hir::alternation(vec![characters, Hir::class(Class::Bytes(bytes))])
-}
-
-/// Whether `A` matches `a`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Case {
-    Exact,
-    Ignored,
-}
-
-impl From<bool> for Case {
-    fn from(ignored: bool) -> Self {
-        if ignored { Self::Ignored } else { Self::Exact }
-    }
-}
-
-/// Returns the lower case of a character if it is a single character.
-pub(super) fn lower(character: char) -> char {
-    only(character.to_lowercase()).unwrap_or(character)
-}
-
-/// Returns the upper case of a character if it is a single character.
-pub(super) fn upper(character: char) -> char {
-    only(character.to_uppercase()).unwrap_or(character)
-}
-
-fn only(mut characters: impl Iterator<Item = char>) -> Option<char> {
-    let first = characters.next()?;
-    characters.next().is_none().then_some(first)
 }
 
 #[cfg(test)]

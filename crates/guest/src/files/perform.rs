@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
-use vestal_wire::{Fault, FaultCode, FileOp, FileReply};
+use vestal_tree::{OpenTree, TreeError, TreeSink};
+use vestal_wire::{Fault, FaultCode, FileOp, FileReply, TreeOp};
 
 use super::paths::{self, MAX_PATH, resolve};
 use super::{delete, patch, read, rename, search, write};
@@ -65,6 +66,35 @@ pub(crate) fn perform(
         }
         FileOp::Delete { path, recursive } => {
             delete::delete(&resolve(&path, roots)?, recursive.into(), roots, cancelled)
+        }
+        FileOp::Tree { path, op } => {
+            serve_tree(&resolve(&path, roots)?, &op, input, output, cancelled)
+        }
+    }
+}
+
+/// Walks, reads or changes a whole tree.
+fn serve_tree(
+    path: &Path,
+    op: &TreeOp,
+    input: &mut dyn Read,
+    output: &mut dyn ContentSink,
+    cancelled: &AtomicBool,
+) -> Result<FileReply, Fault> {
+    struct Sink<'o>(&'o mut dyn ContentSink);
+    impl TreeSink for Sink<'_> {
+        fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.0.send(bytes).map_err(io::Error::other)
+        }
+    }
+    let served = OpenTree::open(path)
+        .and_then(|root| vestal_tree::serve(&root, op, input, &mut Sink(output), cancelled));
+    match served {
+        Ok(()) => Ok(FileReply::Done),
+        Err(TreeError::Io { doing, path, source }) => Err(failed(doing, &path, source)),
+        Err(TreeError::Cancelled) => Err(stopped()),
+        Err(error @ (TreeError::Stream(_) | TreeError::Path)) => {
+            Err(Fault::new(FaultCode::Invalid, error.to_string()))
         }
     }
 }

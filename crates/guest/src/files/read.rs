@@ -42,14 +42,14 @@ const ROOM: usize = MAX_MESSAGE - 1024;
 /// Opens a regular file, following links. Refuses anything else without opening
 /// it, because opening can block or act on a device.
 pub(super) fn open_regular(path: &Path) -> Result<(File, Stat), Fault> {
-    demand_regular(path, &rustix::fs::stat(path).or_fault("read", path)?)?;
+    require_regular(path, &rustix::fs::stat(path).or_fault("read", path)?)?;
     let file = File::from(openat(CWD, path, READING, Mode::empty()).or_fault("read", path)?);
     let found = fstat(&file).or_fault("read", path)?;
-    demand_regular(path, &found)?;
+    require_regular(path, &found)?;
     Ok((file, found))
 }
 
-fn demand_regular(path: &Path, found: &Stat) -> Result<(), Fault> {
+fn require_regular(path: &Path, found: &Stat) -> Result<(), Fault> {
     match kind(found) {
         FileKind::File => Ok(()),
         other => Err(refused(FaultCode::WrongKind, "read", path, kind_name(other))),
@@ -99,24 +99,24 @@ pub(super) fn read(
 
 /// What to do with a symbolic link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Links {
+pub(super) enum FinalLink {
     /// Use the link itself.
     Keep,
     /// Use the file it points to.
     Follow,
 }
 
-impl From<bool> for Links {
+impl From<bool> for FinalLink {
     fn from(follow: bool) -> Self {
         if follow { Self::Follow } else { Self::Keep }
     }
 }
 
 /// Describes the file at `path`.
-pub(super) fn stat(path: &Path, links: Links) -> Result<FileReply, Fault> {
+pub(super) fn stat(path: &Path, links: FinalLink) -> Result<FileReply, Fault> {
     let found = match links {
-        Links::Follow => rustix::fs::stat(path),
-        Links::Keep => lstat(path),
+        FinalLink::Follow => rustix::fs::stat(path),
+        FinalLink::Keep => lstat(path),
     }
     .or_fault("look at", path)?;
     let mut metadata = describe(path, &found);

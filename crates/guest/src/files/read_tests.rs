@@ -79,7 +79,7 @@ fn what_is_no_regular_file_is_refused_without_blocking() {
 }
 
 #[test]
-fn links_are_followed_and_missing_files_are_told() {
+fn links_are_followed_and_missing_files_are_reported() {
     let test_dir = TestDir::new();
     test_dir.put("file", b"here");
     symlink("file", test_dir.path("link")).unwrap();
@@ -111,10 +111,10 @@ fn a_link_is_described_itself_or_by_what_it_points_at() {
     let test_dir = TestDir::new();
     test_dir.put("file", b"12345");
     symlink("file", test_dir.path("link")).unwrap();
-    let itself = metadata_of(stat(&test_dir.path("link"), Links::Keep).unwrap());
+    let itself = metadata_of(stat(&test_dir.path("link"), FinalLink::Keep).unwrap());
     assert_eq!(itself.kind, FileKind::Symlink);
     assert_eq!(itself.target, Some(b"file".to_vec().into()));
-    let behind = metadata_of(stat(&test_dir.path("link"), Links::Follow).unwrap());
+    let behind = metadata_of(stat(&test_dir.path("link"), FinalLink::Follow).unwrap());
     assert_eq!((behind.kind, behind.version.size, behind.target), (FileKind::File, 5, None));
 }
 
@@ -122,8 +122,8 @@ fn a_link_is_described_itself_or_by_what_it_points_at() {
 fn a_dangling_link_can_only_be_described_itself() {
     let test_dir = TestDir::new();
     symlink("nowhere", test_dir.path("link")).unwrap();
-    assert!(stat(&test_dir.path("link"), Links::Keep).is_ok());
-    let fault = stat(&test_dir.path("link"), Links::Follow).unwrap_err();
+    assert!(stat(&test_dir.path("link"), FinalLink::Keep).is_ok());
+    let fault = stat(&test_dir.path("link"), FinalLink::Follow).unwrap_err();
     assert_eq!(fault.code, FaultCode::NotFound);
 }
 

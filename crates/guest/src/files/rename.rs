@@ -21,14 +21,14 @@ use super::spool::with_fresh_name;
 
 /// What to do if the new name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Overwrite {
+pub(super) enum IfExists {
     /// Fail.
     Never,
     /// Replace it.
     Allowed,
 }
 
-impl From<bool> for Overwrite {
+impl From<bool> for IfExists {
     fn from(allowed: bool) -> Self {
         if allowed { Self::Allowed } else { Self::Never }
     }
@@ -58,14 +58,14 @@ impl<'p> RenameEnd<'p> {
 pub(super) fn rename(
     from: &Path,
     to: &Path,
-    overwrite: Overwrite,
+    overwrite: IfExists,
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
     let (source, target) = (RenameEnd::open(from)?, RenameEnd::open(to)?);
     let source_end = (source.dir.as_fd(), source.name.as_c_str());
     let moved = match overwrite {
-        Overwrite::Allowed => renameat(&source.dir, &source.name, &target.dir, &target.name),
-        Overwrite::Never => rename_to_free(source_end, (target.dir.as_fd(), &target.name)),
+        IfExists::Allowed => renameat(&source.dir, &source.name, &target.dir, &target.name),
+        IfExists::Never => rename_to_free(source_end, (target.dir.as_fd(), &target.name)),
     };
     match moved {
         Ok(()) => {}
@@ -127,10 +127,10 @@ fn rename_to_free(
 fn move_across_filesystems(
     source: &RenameEnd<'_>,
     target: &RenameEnd<'_>,
-    overwrite: Overwrite,
+    overwrite: IfExists,
     cancelled: &AtomicBool,
 ) -> Result<(), Fault> {
-    if overwrite == Overwrite::Never && target.exists() {
+    if overwrite == IfExists::Never && target.exists() {
         return Err(failed("move", source.path, Errno::EXIST).onto(target.path));
     }
     if is_inside(target, source)? {
@@ -151,8 +151,8 @@ fn move_across_filesystems(
     .and_then(|()| {
         let end = (target.dir.as_fd(), staged.as_c_str());
         match overwrite {
-            Overwrite::Allowed => renameat(&target.dir, &staged, &target.dir, &target.name),
-            Overwrite::Never => rename_to_free(end, (target.dir.as_fd(), &target.name)),
+            IfExists::Allowed => renameat(&target.dir, &staged, &target.dir, &target.name),
+            IfExists::Never => rename_to_free(end, (target.dir.as_fd(), &target.name)),
         }
         .map_err(|errno| failed("move", source.path, errno).onto(target.path))
     });

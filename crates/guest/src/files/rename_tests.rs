@@ -7,7 +7,7 @@ use rustix::fs::mkfifoat;
 use super::*;
 use crate::files::testing::{NEVER, TestDir};
 
-fn run(from: &Path, to: &Path, overwrite: Overwrite) -> Result<FileReply, Fault> {
+fn run(from: &Path, to: &Path, overwrite: IfExists) -> Result<FileReply, Fault> {
     rename(from, to, overwrite, &NEVER)
 }
 
@@ -24,12 +24,12 @@ fn elsewhere(test_dir: &TestDir) -> Option<tempfile::TempDir> {
 fn a_name_that_is_taken_is_only_overwritten_when_that_is_allowed() {
     let test_dir = TestDir::new();
     let (from, to) = (test_dir.put("from", b"new"), test_dir.put("to", b"old"));
-    let fault = run(&from, &to, Overwrite::Never).unwrap_err();
+    let fault = run(&from, &to, IfExists::Never).unwrap_err();
     assert_eq!(fault.code, FaultCode::Exists);
     assert_eq!((test_dir.get("from"), test_dir.get("to")), (b"new".to_vec(), b"old".to_vec()));
-    run(&from, &to, Overwrite::Allowed).unwrap();
+    run(&from, &to, IfExists::Allowed).unwrap();
     assert_eq!((test_dir.get("to"), test_dir.names()), (b"new".to_vec(), vec!["to".to_owned()]));
-    run(&to, &test_dir.path("free"), Overwrite::Never).unwrap();
+    run(&to, &test_dir.path("free"), IfExists::Never).unwrap();
     assert_eq!(test_dir.names(), ["free"]);
 }
 
@@ -38,7 +38,7 @@ fn links_are_moved_themselves() {
     let test_dir = TestDir::new();
     test_dir.put("file", b"x");
     symlink("file", test_dir.path("link")).unwrap();
-    run(&test_dir.path("link"), &test_dir.path("moved"), Overwrite::Never).unwrap();
+    run(&test_dir.path("link"), &test_dir.path("moved"), IfExists::Never).unwrap();
     assert_eq!(std::fs::read_link(test_dir.path("moved")).unwrap(), Path::new("file"));
     assert_eq!(test_dir.names(), ["file", "moved"]);
 }
@@ -47,7 +47,7 @@ fn links_are_moved_themselves() {
 fn a_directory_is_not_moved_into_itself() {
     let test_dir = TestDir::new();
     test_dir.put("dir/sub/file", b"");
-    for overwrite in [Overwrite::Never, Overwrite::Allowed] {
+    for overwrite in [IfExists::Never, IfExists::Allowed] {
         let fault =
             run(&test_dir.path("dir"), &test_dir.path("dir/sub/dir"), overwrite).unwrap_err();
         assert_eq!(fault.code, FaultCode::Invalid);
@@ -57,12 +57,12 @@ fn a_directory_is_not_moved_into_itself() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn what_is_missing_is_reported() {
     let test_dir = TestDir::new();
     test_dir.put("file", b"");
-    let none = run(&test_dir.path("none"), &test_dir.path("x"), Overwrite::Never).unwrap_err();
+    let none = run(&test_dir.path("none"), &test_dir.path("x"), IfExists::Never).unwrap_err();
     assert_eq!(none.code, FaultCode::NotFound);
-    let nowhere = run(&test_dir.path("file"), &test_dir.path("a/b"), Overwrite::Never).unwrap_err();
+    let nowhere = run(&test_dir.path("file"), &test_dir.path("a/b"), IfExists::Never).unwrap_err();
     assert_eq!(nowhere.code, FaultCode::NotFound);
     assert!(nowhere.message.contains("/a/b"), "{}", nowhere.message);
 }
@@ -82,7 +82,7 @@ fn furnish(test_dir: &TestDir) -> PathBuf {
     test_dir.path("tree")
 }
 
-fn demand_furnished(tree: &Path) {
+fn assert_complete(tree: &Path) {
     let file = std::fs::metadata(tree.join("sub/file")).unwrap();
     assert_eq!(std::fs::read(tree.join("sub/file")).unwrap(), b"content \xff");
     assert_eq!(file.mode() & 0o7777, 0o640);
@@ -113,8 +113,8 @@ fn a_tree_is_carried_to_another_filesystem_whole() {
         // Within one filesystem the same code copies, without being asked to rename.
         return copy_beside(&test_dir, &tree);
     };
-    run(&tree, &other.path().join("moved"), Overwrite::Never).unwrap();
-    demand_furnished(&other.path().join("moved"));
+    run(&tree, &other.path().join("moved"), IfExists::Never).unwrap();
+    assert_complete(&other.path().join("moved"));
     assert_eq!(names(other.path()), ["moved"]);
     assert_eq!(test_dir.names(), Vec::<String>::new());
 }
@@ -122,8 +122,8 @@ fn a_tree_is_carried_to_another_filesystem_whole() {
 fn copy_beside(test_dir: &TestDir, tree: &Path) {
     let target = test_dir.path("moved");
     let (source, target) = (RenameEnd::open(tree).unwrap(), RenameEnd::open(&target).unwrap());
-    move_across_filesystems(&source, &target, Overwrite::Never, &NEVER).unwrap();
-    demand_furnished(target.path);
+    move_across_filesystems(&source, &target, IfExists::Never, &NEVER).unwrap();
+    assert_complete(target.path);
     assert_eq!(test_dir.names(), ["moved"]);
 }
 
@@ -142,15 +142,15 @@ fn a_carried_tree_that_fails_leaves_nothing_behind() {
     let target = test_dir.path("target");
     let (source, spot) = (RenameEnd::open(&tree).unwrap(), RenameEnd::open(&target).unwrap());
     // A directory that is not empty cannot be replaced: the last step fails.
-    let fault = move_across_filesystems(&source, &spot, Overwrite::Allowed, &NEVER).unwrap_err();
+    let fault = move_across_filesystems(&source, &spot, IfExists::Allowed, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Exists);
-    let fault = move_across_filesystems(&source, &spot, Overwrite::Never, &NEVER).unwrap_err();
+    let fault = move_across_filesystems(&source, &spot, IfExists::Never, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Exists);
     let cancelled = AtomicBool::new(true);
     std::fs::remove_dir_all(&target).unwrap();
-    let fault = move_across_filesystems(&source, &spot, Overwrite::Never, &cancelled).unwrap_err();
+    let fault = move_across_filesystems(&source, &spot, IfExists::Never, &cancelled).unwrap_err();
     assert_eq!(fault.code, FaultCode::Cancelled);
-    demand_furnished(&tree);
+    assert_complete(&tree);
     assert_eq!(test_dir.names(), ["tree"]);
 }
 
@@ -160,7 +160,7 @@ fn a_tree_is_not_carried_into_itself() {
     let tree = furnish(&test_dir);
     let target = tree.join("sub/inside");
     let (source, spot) = (RenameEnd::open(&tree).unwrap(), RenameEnd::open(&target).unwrap());
-    let fault = move_across_filesystems(&source, &spot, Overwrite::Never, &NEVER).unwrap_err();
+    let fault = move_across_filesystems(&source, &spot, IfExists::Never, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Invalid);
-    demand_furnished(&tree);
+    assert_complete(&tree);
 }

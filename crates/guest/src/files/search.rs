@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use vestal_wire::limits::MAX_MESSAGE;
 use vestal_wire::{Fault, FaultCode, FileKind, FileReply, FoundMatches, Match, SearchQuery};
 
-use super::glob::Glob;
 use super::lines::{LineSink, SearchedContent, Searcher};
 use super::metadata::{kind, kind_name};
 use super::paths::{resolve, split};
@@ -20,6 +19,7 @@ use super::pattern::Pattern;
 use super::perform::{OpError, OrFault, PathRoots, refused};
 use super::read::{READING, open_regular};
 use super::walk::{WalkEntry, WalkScope, walk};
+use vestal_tree::Glob;
 
 /// Bytes available for matches in one reply.
 const ROOM: usize = MAX_MESSAGE - 1024;

@@ -105,7 +105,7 @@ pub(super) fn metadata_of(reply: FileReply) -> Metadata {
     }
 }
 
-/// Tells whether the tests run with the powers of root.
+/// Reports whether the tests run with the powers of root.
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -12,10 +12,10 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstatfs, openat, statat};
 use rustix::io::Errno;
 use vestal_wire::Fault;
 
-use super::gitignore::{IgnoreDecision, IgnoreRules};
 use super::paths::MAX_PATH;
 use super::perform::{OpError, check};
 use super::tree::{TreeCursor, each_entry, type_of};
+use vestal_tree::{IgnoreDecision, IgnoreRules};
 
 /// What a walk includes.
 #[derive(Debug, Clone, Copy)]
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_windows_of_the_kernel_are_told_from_files() {
+    fn the_windows_of_the_kernel_are_distinguished_from_files() {
         let open = |path| openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         assert!(is_pseudo_filesystem(open(c"/proc").unwrap().as_fd()));
         assert!(is_pseudo_filesystem(open(c"/proc/self").unwrap().as_fd()));

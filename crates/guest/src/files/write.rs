@@ -21,9 +21,9 @@ use vestal_wire::{CreateMode, Fault, FaultCode, FileKind, FileReply, FileVersion
 use super::metadata::{
     ExactVersion, FileId, adopt, describe, kind, kind_name, permissions, size, stamp, version,
 };
-use super::paths::{DirTarget, Parents, locate, names_directory, permission_bits, resolve};
+use super::paths::{DirTarget, ParentDirs, locate, names_directory, permission_bits, resolve};
 use super::perform::{OrFault, PathRoots, failed, refused};
-use super::read::{Links, read_at};
+use super::read::{FinalLink, read_at};
 use super::spool::{Spool, lock_file, lock_name};
 
 /// A request to write a file.
@@ -87,7 +87,7 @@ pub(super) struct ReplaceRequest<'a> {
     /// The requested path.
     pub(super) path: &'a Path,
     pub(super) create: CreateMode,
-    pub(super) parents: Parents,
+    pub(super) parents: ParentDirs,
     pub(super) mode: Option<Mode>,
     pub(super) precondition: Precondition,
 }
@@ -146,8 +146,8 @@ pub(super) fn replace(
 ) -> Result<ReplaceResult, Fault> {
     let links = match replacement.create {
         // A link counts as existing, wherever it points.
-        CreateMode::New => Links::Keep,
-        CreateMode::Any | CreateMode::Existing => Links::Follow,
+        CreateMode::New => FinalLink::Keep,
+        CreateMode::Any | CreateMode::Existing => FinalLink::Follow,
     };
     let target = locate(replacement.path, links, replacement.parents)?;
     if replacement.create == CreateMode::New && target.is_taken()? {

@@ -164,7 +164,7 @@ fn links_in_a_circle_are_a_fault() {
 }
 
 #[test]
-fn several_hard_links_stay_one_file_and_it_is_said() {
+fn several_hard_links_stay_one_file_and_are_reported() {
     let test_dir = TestDir::new();
     let path = test_dir.put("one", b"a longer old content");
     std::fs::hard_link(&path, test_dir.path("two")).unwrap();

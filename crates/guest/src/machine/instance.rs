@@ -26,6 +26,9 @@ const LABEL: &str = "label";
 /// Name of the directory of the socket.
 pub(super) const IO: &str = "io";
 
+/// Name of the file in which the stage records the first process of a sandbox.
+pub(super) const INIT: &str = "init.json";
+
 /// A guest that is on record as having listened.
 #[derive(Debug, PartialEq, Eq)]
 struct Recorded {
@@ -35,10 +38,19 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Reads what a guest has written beside its socket.
-    fn read(io_dir: &Path) -> Option<Self> {
+    /// Reads who the guest of an instance is. One in namespaces is on record where it cannot
+    /// write; any other has written it beside its socket.
+    fn of(dir: &Path) -> Option<Self> {
+        if is_enclosed(dir) {
+            Self::read(&dir.join(INIT))
+        } else {
+            Self::read(&dir.join(IO).join("guest.json"))
+        }
+    }
+
+    fn read(path: &Path) -> Option<Self> {
         let mut text = String::new();
-        let file = state_file::open_to_read(&io_dir.join("guest.json")).ok()?;
+        let file = state_file::open_to_read(path).ok()?;
         file.take(MAX_FILE).read_to_string(&mut text).ok()?;
         Self::parse(&text)
     }
@@ -104,9 +116,24 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']))
 }
 
+/// Returns whether the guest of an instance is in namespaces. What is in them can write to the
+/// directory of the socket, and is not believed.
+pub(super) fn is_enclosed(dir: &Path) -> bool {
+    let is_labelled = || {
+        let label = read_label(dir).ok().flatten();
+        label.is_some_and(|label| label.is_enclosed == Some(true))
+    };
+    dir.join(INIT).exists() || is_labelled()
+}
+
+/// Returns the number of the living guest's process.
+pub(super) fn living(dir: &Path) -> Option<u32> {
+    Recorded::of(dir).filter(Recorded::is_alive).map(|recorded| recorded.pid)
+}
+
 /// Returns whether the guest of an instance lives.
 pub(super) fn is_running(dir: &Path) -> bool {
-    Recorded::read(&dir.join(IO)).is_some_and(|recorded| recorded.is_alive())
+    living(dir).is_some()
 }
 
 /// Returns what an instance is doing.
@@ -126,13 +153,21 @@ pub(super) fn state(dir: &Path) -> io::Result<MachineState> {
 
 /// Kills every process of an instance.
 pub(super) fn end(dir: &Path, id: &str) -> io::Result<()> {
-    if let Some(recorded) = Recorded::read(&dir.join(IO))
+    if let Some(recorded) = Recorded::of(dir)
         && recorded.is_alive()
     {
         recorded.kill()?;
     }
     orphans::kill_marked(&[id.to_owned()]);
     Ok(())
+}
+
+/// Removes the record of the first process of an earlier start.
+pub(super) fn forget_init(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join(INIT)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Reads the label of an instance.

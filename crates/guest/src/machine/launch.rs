@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vestal_wire::machine::{InstancePlaces, LaunchOrder, MachineReply};
 use vestal_wire::{EnvVar, GuestSettings};
 
+use super::enclosed;
 use super::instance::{self, IO};
 use super::places::{Places, machine_name, make_private_dir, millis};
 use crate::orphans::INSTANCE_MARK;
@@ -29,10 +30,12 @@ const INHERITED: [&str; 9] =
 
 /// Why there is no guest.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LaunchError {
+pub(super) enum GuestLaunchError {
     #[error("it was removed")]
     Removed,
-    #[error("nobody waits for it any more")]
+    #[error("it runs, and is isolated in another way than is asked for")]
+    OtherIsolation,
+    #[error("the caller does not wait for it any more")]
     Abandoned,
     #[error("{what}: {source}")]
     Io { what: &'static str, source: io::Error },
@@ -40,8 +43,8 @@ pub(super) enum LaunchError {
     Guest(String),
 }
 
-impl LaunchError {
-    fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+impl GuestLaunchError {
+    pub(super) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
     }
 }
@@ -51,39 +54,48 @@ pub(super) fn launch(
     places: &Places,
     order: &LaunchOrder,
     is_awaited: impl Fn() -> bool,
-) -> Result<MachineReply, LaunchError> {
+) -> Result<MachineReply, GuestLaunchError> {
     let id = order.label.instance.clone();
-    let dir = places.instance(&id).map_err(LaunchError::io("instance"))?;
-    let lock = places.lock(&id).map_err(LaunchError::io("lock the instance"))?;
-    if lock.is_removed().map_err(LaunchError::io("read the mark"))? {
-        return Err(LaunchError::Removed);
+    let dir = places.instance(&id).map_err(GuestLaunchError::io("instance"))?;
+    let lock = places.lock(&id).map_err(GuestLaunchError::io("lock the instance"))?;
+    if lock.is_removed().map_err(GuestLaunchError::io("read the mark"))? {
+        return Err(GuestLaunchError::Removed);
     }
-    let was = instance::read_label(&dir).map_err(LaunchError::io("read the label"))?;
+    let was = instance::read_label(&dir).map_err(GuestLaunchError::io("read the label"))?;
     let here = machine_name();
     if let Some(made_on) = was.as_ref().and_then(|label| label.machine.clone())
         && made_on.id != here.id
     {
         return Ok(MachineReply::Elsewhere(made_on));
     }
-    let told = places.describe(&order.label.key).map_err(LaunchError::io("the sandbox"))?;
-    // Who asks again gets what is there.
+    let instance_places =
+        places.describe(&order.label.key).map_err(GuestLaunchError::io("the sandbox"))?;
+    // Who asks again gets what is there, but never what is isolated otherwise.
     if instance::is_running(&dir) {
-        return Ok(MachineReply::Launched(told));
+        if instance::is_enclosed(&dir) != order.enclosed.is_some() {
+            return Err(GuestLaunchError::OtherIsolation);
+        }
+        return Ok(MachineReply::Launched(instance_places));
     }
-    // Whoever asked may be dead, and another process may have decided otherwise since.
+    // The process that asked may be dead, and another may have decided otherwise since.
     if !is_awaited() {
-        return Err(LaunchError::Abandoned);
+        return Err(GuestLaunchError::Abandoned);
     }
     lay_out(places, &dir, order, was.and_then(|label| label.created_ms))?;
-    let settings = complete(places, &dir, order, &told)?;
-    let bytes =
-        vestal_wire::encode(&settings).map_err(|error| LaunchError::Guest(error.to_string()))?;
-    let report = start(&bytes, &id, order.failpoint.as_deref())?;
+    let report = match &order.enclosed {
+        Some(enclosed) => enclosed::start(&dir, order, enclosed)?,
+        None => {
+            let settings = complete(places, &dir, order, &instance_places)?;
+            let bytes = vestal_wire::encode(&settings)
+                .map_err(|error| GuestLaunchError::Guest(error.to_string()))?;
+            start(&bytes, &id, order.failpoint.as_deref())?
+        }
+    };
     match report.trim_end() {
-        "" => Err(LaunchError::Guest("it ended before it was ready".to_owned())),
+        "" => Err(GuestLaunchError::Guest("it ended before it was ready".to_owned())),
         report => match report.strip_prefix("error: ") {
-            Some(reason) => Err(LaunchError::Guest(reason.to_owned())),
-            None => Ok(MachineReply::Launched(told)),
+            Some(reason) => Err(GuestLaunchError::Guest(reason.to_owned())),
+            None => Ok(MachineReply::Launched(instance_places)),
         },
     }
 }
@@ -94,20 +106,23 @@ fn lay_out(
     dir: &Path,
     order: &LaunchOrder,
     created_ms: Option<u64>,
-) -> Result<(), LaunchError> {
+) -> Result<(), GuestLaunchError> {
     if order.is_new {
-        make_private_dir(&dir.join(IO)).map_err(LaunchError::io("make the instance"))?;
+        make_private_dir(&dir.join(IO)).map_err(GuestLaunchError::io("make the instance"))?;
     } else if !dir.is_dir() {
-        return Err(LaunchError::Guest("its directory is gone".to_owned()));
+        return Err(GuestLaunchError::Guest("its directory is gone".to_owned()));
     }
-    let files = places.sandbox(&order.label.key).map_err(LaunchError::io("the sandbox"))?;
+    let files = places.sandbox(&order.label.key).map_err(GuestLaunchError::io("the sandbox"))?;
     for name in ["workspace", "home"] {
-        make_private_dir(&files.join(name)).map_err(LaunchError::io("make the sandbox"))?;
+        make_private_dir(&files.join(name)).map_err(GuestLaunchError::io("make the sandbox"))?;
     }
     let mut label = order.label.clone();
     label.machine = Some(machine_name());
     label.created_ms = created_ms.or_else(|| Some(millis(SystemTime::now())));
-    instance::write_label(dir, &label).map_err(LaunchError::io("write the label"))
+    label.is_enclosed = Some(order.enclosed.is_some());
+    instance::write_label(dir, &label).map_err(GuestLaunchError::io("write the label"))?;
+    // What an earlier start has recorded has ended.
+    instance::forget_init(dir).map_err(GuestLaunchError::io("remove an earlier record"))
 }
 
 /// Returns the settings with the directories and the environment of this machine.
@@ -115,9 +130,9 @@ fn complete(
     places: &Places,
     dir: &Path,
     order: &LaunchOrder,
-    told: &InstancePlaces,
-) -> Result<GuestSettings, LaunchError> {
-    let files = places.sandbox(&order.label.key).map_err(LaunchError::io("the sandbox"))?;
+    instance_places: &InstancePlaces,
+) -> Result<GuestSettings, GuestLaunchError> {
+    let files = places.sandbox(&order.label.key).map_err(GuestLaunchError::io("the sandbox"))?;
     // What the guest of an instance keeps that ends with its owner does so, too.
     let state = if order.guest.ephemeral { dir } else { &files }.join("state");
     let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec().into();
@@ -131,14 +146,14 @@ fn complete(
         })
         .map(|(name, value)| variable(&name, &value))
         .collect();
-    env.push(variable(b"HOME", &told.home));
+    env.push(variable(b"HOME", &instance_places.home));
     env.retain(|own| !order.guest.env.iter().any(|given| given.name == own.name));
     env.extend(order.guest.env.iter().cloned());
     Ok(GuestSettings {
         socket_dir: bytes(&dir.join(IO)),
         state_dir: bytes(&state),
-        home: told.home.clone(),
-        start_dir: order.start_dir.clone().unwrap_or_else(|| told.workspace.clone()),
+        home: instance_places.home.clone(),
+        start_dir: order.start_dir.clone().unwrap_or_else(|| instance_places.workspace.clone()),
         env,
         ..order.guest.clone()
     })
@@ -150,18 +165,10 @@ fn own_environment() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
 }
 
 /// Starts the guest and returns its report.
-fn start(settings: &[u8], id: &str, failpoint: Option<&str>) -> Result<String, LaunchError> {
-    let (ready, ready_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|error| LaunchError::io("make a pipe")(error.into()))?;
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    let mut input = rustix::fs::memfd_create("vestal-guest-settings", flags)
-        .map(fs::File::from)
-        .map_err(|error| LaunchError::io("make a file in memory")(error.into()))?;
-    input
-        .write_all(settings)
-        .and_then(|()| io::Seek::rewind(&mut input))
-        .map_err(LaunchError::io("write the settings"))?;
-    let nothing = fs::File::open("/dev/null").map_err(LaunchError::io("open /dev/null"))?;
+fn start(settings: &[u8], id: &str, failpoint: Option<&str>) -> Result<String, GuestLaunchError> {
+    let (ready, ready_end) = ready_pipe()?;
+    let input = file_in_memory("vestal-guest-settings", settings)?;
+    let nothing = fs::File::open("/dev/null").map_err(GuestLaunchError::io("open /dev/null"))?;
     let mut command = Command::new("/proc/self/exe");
     command
         .args(["serve", "--detach", "--settings-fd", "0", "--ready-fd", "1", "--hold-fd", "2"])
@@ -172,15 +179,32 @@ fn start(settings: &[u8], id: &str, failpoint: Option<&str>) -> Result<String, L
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(ready_end))
         .stderr(Stdio::from(nothing));
-    let mut starter = command.spawn().map_err(LaunchError::io("start the guest"))?;
+    let mut starter = command.spawn().map_err(GuestLaunchError::io("start the guest"))?;
     // Closes this process's copy of the descriptor.
     drop(command);
     let report = read_report(ready);
     if report.is_err() {
         orphans_of(id);
     }
-    starter.wait().map_err(LaunchError::io("wait for the guest's starter"))?;
+    starter.wait().map_err(GuestLaunchError::io("wait for the guest's starter"))?;
     report
+}
+
+/// Returns a pipe for the report of a guest.
+pub(super) fn ready_pipe() -> Result<(OwnedFd, OwnedFd), GuestLaunchError> {
+    rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|error| GuestLaunchError::io("make a pipe")(error.into()))
+}
+
+/// Returns a file without a name, to be read from its beginning.
+pub(super) fn file_in_memory(name: &str, bytes: &[u8]) -> Result<fs::File, GuestLaunchError> {
+    let mut file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)
+        .map(fs::File::from)
+        .map_err(|error| GuestLaunchError::io("make a file in memory")(error.into()))?;
+    file.write_all(bytes)
+        .and_then(|()| io::Seek::rewind(&mut file))
+        .map_err(GuestLaunchError::io("write a file in memory"))?;
+    Ok(file)
 }
 
 /// Kills a guest that has not become ready, and must not do so later.
@@ -188,8 +212,8 @@ fn orphans_of(id: &str) {
     crate::orphans::kill_marked(&[id.to_owned()]);
 }
 
-fn read_report(ready: OwnedFd) -> Result<String, LaunchError> {
-    let failed = LaunchError::io("wait for the guest");
+pub(super) fn read_report(ready: OwnedFd) -> Result<String, GuestLaunchError> {
+    let failed = GuestLaunchError::io("wait for the guest");
     let deadline = Instant::now() + READY_WITHIN;
     let mut report = Vec::new();
     let mut pipe = fs::File::from(ready);
@@ -202,7 +226,9 @@ fn read_report(ready: OwnedFd) -> Result<String, LaunchError> {
         match poll(&mut readable, Some(&left)) {
             Ok(0) => {
                 let seconds = READY_WITHIN.as_secs();
-                return Err(LaunchError::Guest(format!("it was not ready within {seconds} s")));
+                return Err(GuestLaunchError::Guest(format!(
+                    "it was not ready within {seconds} s"
+                )));
             }
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,

@@ -6,10 +6,13 @@
 //!
 //! ```text
 //! sandboxes/<key>/     workspace, home, and the state of the guest
-//! instances/<id>/      label, and io with the guest's socket
+//! instances/<id>/      label, and io with the guest's socket; of one in namespaces also what
+//!                      it is built from, and init.json, which says what its first process is
 //! marks/<id>           locked by who changes the instance; says whether it was removed
+//! rehearsals/<name>/   of a sandbox that is built to see whether it can be
 //! ```
 
+mod enclosed;
 mod instance;
 mod launch;
 mod places;

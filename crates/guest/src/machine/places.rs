@@ -52,6 +52,11 @@ impl Places {
         names.filter(|name| checked(name).is_ok()).collect()
     }
 
+    /// Returns the directory of a sandbox that is built only to see whether it can be.
+    pub(super) fn rehearsal(&self, name: &str) -> io::Result<PathBuf> {
+        Ok(self.root.join("rehearsals").join(checked(name)?))
+    }
+
     /// Returns the directory of a sandbox's files.
     pub(super) fn sandbox(&self, key: &str) -> io::Result<PathBuf> {
         Ok(self.root.join("sandboxes").join(checked(key)?))
@@ -116,7 +121,7 @@ impl InstanceLock {
 }
 
 /// Returns a name that is a single component of a path and nothing else.
-fn checked(name: &str) -> io::Result<&str> {
+pub(super) fn checked(name: &str) -> io::Result<&str> {
     let fits = !name.is_empty() && name.len() <= MAX_NAME;
     if fits && name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         Ok(name)
@@ -134,14 +139,14 @@ pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Returns what the kernel says of itself by this name.
-pub(super) fn kernel_says(name: &str) -> String {
+pub(super) fn kernel_value(name: &str) -> String {
     let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     text.trim().to_owned()
 }
 
 /// Returns which machine this is. A home that several share does not tell.
 pub(super) fn machine_name() -> MachineName {
-    let host = kernel_says("hostname");
+    let host = kernel_value("hostname");
     let id = ["/etc/machine-id", "/var/lib/dbus/machine-id"].into_iter().find_map(|path| {
         let mut text = String::new();
         File::open(path).ok()?.take(MAX_ID).read_to_string(&mut text).ok()?;

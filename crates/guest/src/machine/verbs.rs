@@ -1,30 +1,34 @@
 //! The requests, and their replies.
 
 use std::io::{self, BufRead, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vestal_wire::machine::{
     MachineError, MachineFacts, MachineInstance, MachineName, MachineReply, MachineRequest,
-    read_packed, write_packed,
+    MachineState, read_packed, write_packed,
 };
 
+use super::enclosed;
 use super::instance::{self, IO};
-use super::launch::{LaunchError, is_input_open, launch};
+use super::launch::{GuestLaunchError, is_input_open, launch};
 use super::places::{
-    Places, age_ms, kernel_says, machine_name, make_private_dir, millis, user_name,
+    Places, age_ms, kernel_value, machine_name, make_private_dir, millis, user_name,
 };
 
 /// Most instances that are listed.
 const MAX_FOUND: usize = 1000;
 
 /// What becomes of the streams after the reply.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Answered {
     /// Nothing.
     Done,
     /// They are the connection to the guest with its socket there.
     Connect(PathBuf),
+    /// They are this connection to a guest.
+    Connected(UnixStream),
 }
 
 /// Answers the request on `input`.
@@ -55,7 +59,7 @@ fn perform(
             let is_awaited = || is_input_open(&mut **input.borrow_mut());
             match launch(places, &order, is_awaited) {
                 Ok(reply) => reply,
-                Err(LaunchError::Io { what, source }) => {
+                Err(GuestLaunchError::Io { what, source }) => {
                     MachineReply::NotStarted { reason: format!("{what}: {source}") }
                 }
                 Err(error) => MachineReply::NotStarted { reason: error.to_string() },
@@ -65,13 +69,23 @@ fn perform(
             let dir = places.instance(&instance)?;
             match elsewhere(&dir)? {
                 Some(other) => MachineReply::Elsewhere(other),
-                None => MachineReply::State(instance::state(&dir)?),
+                None => MachineReply::State(match instance::state(&dir)? {
+                    // What belonged to a process is not started again: only its directory is
+                    // left, which a guest in namespaces cannot remove.
+                    MachineState::Stopped { .. } if has_owner(&dir)? => MachineState::Absent,
+                    state => state,
+                }),
             }
         }
         MachineRequest::Connect { instance } => {
             let dir = places.instance(&instance)?;
             if let Some(other) = elsewhere(&dir)? {
                 MachineReply::Elsewhere(other)
+            } else if instance::is_enclosed(&dir) {
+                match enclosed::connect(&dir)? {
+                    Some(stream) => return Ok((MachineReply::Done, Answered::Connected(stream))),
+                    None => MachineReply::NotListening,
+                }
             } else if instance::is_running(&dir) {
                 return Ok((MachineReply::Done, Answered::Connect(dir.join(IO))));
             } else {
@@ -121,8 +135,20 @@ fn perform(
             instance::remove_tree(&gone)?;
             MachineReply::Done
         }
+        MachineRequest::Survey { stage } => enclosed::survey(places, &stage)?,
+        MachineRequest::Rehearse { name, enclosed } => {
+            match enclosed::rehearse(places, &name, &enclosed) {
+                Ok(()) => MachineReply::Done,
+                Err(error) => MachineReply::NotStarted { reason: error.to_string() },
+            }
+        }
     };
     Ok((reply, Answered::Done))
+}
+
+/// Returns whether an instance belongs to a process.
+fn has_owner(dir: &Path) -> io::Result<bool> {
+    Ok(instance::read_label(dir)?.is_some_and(|label| label.owner.is_some()))
 }
 
 /// Returns the machine of an instance if it is another one, which shares this one's home.
@@ -165,7 +191,7 @@ fn facts(places: &Places) -> io::Result<MachineFacts> {
     let volume = rustix::fs::statvfs(places.root())?;
     Ok(MachineFacts {
         name: machine_name(),
-        kernel: kernel_says("osrelease"),
+        kernel: kernel_value("osrelease"),
         user: user_name(),
         clock_ms: millis(SystemTime::now()),
         free_bytes: volume.f_bavail.saturating_mul(volume.f_frsize),
@@ -177,7 +203,7 @@ fn facts(places: &Places) -> io::Result<MachineFacts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vestal_wire::machine::{InstanceLabel, MachineState, pack};
+    use vestal_wire::machine::{InstanceLabel, pack};
 
     fn asked(root: &Path, request: &MachineRequest) -> MachineReply {
         let mut output = Vec::new();
@@ -197,6 +223,7 @@ mod tests {
             spec: "s".into(),
             machine,
             created_ms: Some(1),
+            is_enclosed: None,
         }
     }
 
@@ -220,6 +247,20 @@ mod tests {
         let found = asked(root.path(), &MachineRequest::Find { home: None, key: None });
         assert_eq!(found, MachineReply::Found(Vec::new()));
         assert!(dir.join(IO).is_dir());
+    }
+
+    #[test]
+    fn what_belonged_to_a_process_is_not_there_once_its_guest_has_ended() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("instances/a1");
+        std::fs::create_dir_all(dir.join(IO)).unwrap();
+        let state = |owner: Option<String>| {
+            let label = InstanceLabel { owner, ..label(Some(machine_name())) };
+            instance::write_label(&dir, &label).unwrap();
+            asked(root.path(), &MachineRequest::State { instance: "a1".into() })
+        };
+        assert!(matches!(state(None), MachineReply::State(MachineState::Stopped { .. })));
+        assert_eq!(state(Some("{}".into())), MachineReply::State(MachineState::Absent));
     }
 
     #[test]

@@ -27,7 +27,6 @@ pub(crate) const DEFAULT_PATH: &[u8] =
 /// A shell of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shell {
-    /// Which one it is.
     pub(super) kind: ShellKind,
     pub(super) path: Vec<u8>,
 }

@@ -32,9 +32,10 @@ pub(crate) enum SupervisorCommand {
     /// streams.
     #[n(0)]
     Launch,
-    /// Kills every process of the job.
+    /// Ends every process of the job: asks all of them with SIGTERM, and kills what is left after
+    /// so many milliseconds. With none, and when it is sent again, kills at once.
     #[n(1)]
-    Kill,
+    Kill(#[n(0)] u64),
     /// Sends a signal to the job.
     #[n(2)]
     Signal(#[n(0)] i32),

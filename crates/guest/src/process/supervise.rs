@@ -12,8 +12,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{DumpableBehavior, Pid};
 
 use super::child::{self, StartFailure};
@@ -66,7 +67,8 @@ fn prepare(control: &OwnedFd) -> io::Result<OwnedFd> {
 pub(super) fn serve(control: &OwnedFd, children: &OwnedFd, shell: Option<Shell>) -> io::Result<()> {
     let mut supervisor = JobSupervisor { control: control.as_fd(), shell, job: None };
     loop {
-        let ready = wait(control, children)?;
+        let ready = wait(control, children, supervisor.next_step())?;
+        supervisor.step()?;
         if ready.children {
             drain(children);
             supervisor.reap()?;
@@ -91,9 +93,13 @@ struct Ready {
     control: bool,
 }
 
-fn wait(control: &OwnedFd, children: &OwnedFd) -> io::Result<Ready> {
+fn wait(control: &OwnedFd, children: &OwnedFd, until: Option<Instant>) -> io::Result<Ready> {
     let mut files = [PollFd::new(control, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
-    rustix::io::retry_on_intr(|| rustix::event::poll(&mut files, None))?;
+    rustix::io::retry_on_intr(|| {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        rustix::event::poll(&mut files, left.as_ref())
+    })?;
     let [control, children] = files.map(|file| !file.revents().is_empty());
     Ok(Ready { children, control })
 }
@@ -109,13 +115,24 @@ struct JobSupervisor<'a> {
 /// A job that has processes left.
 struct SupervisedJob {
     phase: SupervisedPhase,
-    /// Whether the job was killed; processes that appear later are killed too.
-    killed: bool,
+    /// How its processes are being ended, if they are.
+    ending: Option<Ending>,
+    /// How its program ended, while that has not been reported.
+    ended: Option<WaitStatus>,
     /// The state the shell started from.
     session: Option<SavedSession>,
     dump: Option<Dump>,
     /// Files the shell may still open.
     files: Vec<OwnedFd>,
+}
+
+/// How the processes of a job are ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// They were asked, and have until then.
+    Asked(Instant),
+    /// They are killed; processes that appear later, too.
+    Killed,
 }
 
 /// The phase of a job.
@@ -148,7 +165,7 @@ impl JobSupervisor<'_> {
     fn handle(&mut self, command: SupervisorCommand, files: Vec<OwnedFd>) -> io::Result<()> {
         match command {
             SupervisorCommand::Launch => self.launch(files),
-            SupervisorCommand::Kill => self.kill(),
+            SupervisorCommand::Kill(grace) => self.kill(Duration::from_millis(grace)),
             SupervisorCommand::Signal(signal) => {
                 self.signal(signal);
                 Ok(())
@@ -183,7 +200,7 @@ impl JobSupervisor<'_> {
         let mut shell = ShellWatch::new(self.shell());
         let remaining = tree::reap_children(|reaped| shell.note(reaped));
         self.report_changes(&shell, remaining)?;
-        if self.job.as_ref().is_some_and(|job| job.killed) {
+        if self.job.as_ref().is_some_and(|job| job.ending == Some(Ending::Killed)) {
             let mut shell = ShellWatch::new(self.shell());
             let remaining = tree::kill_round(|reaped| shell.note(reaped));
             self.report_changes(&shell, remaining)?;
@@ -191,27 +208,60 @@ impl JobSupervisor<'_> {
         Ok(())
     }
 
-    fn kill(&mut self) -> io::Result<()> {
+    /// Asks the processes of the job to end. Those that were asked before are killed.
+    fn kill(&mut self, grace: Duration) -> io::Result<()> {
         let Some(job) = &mut self.job else {
             return Ok(());
         };
-        job.killed = true;
+        let until = Instant::now().checked_add(grace).filter(|_| !grace.is_zero());
+        if let (None, Some(until)) = (job.ending, until) {
+            job.ending = Some(Ending::Asked(until));
+            tree::ask_descendants_to_end();
+            return Ok(());
+        }
+        job.ending = Some(Ending::Killed);
         let mut shell = ShellWatch::new(self.shell());
         let remaining = tree::kill_descendants(|reaped| shell.note(reaped));
         self.report_changes(&shell, remaining)
     }
 
+    /// Returns when processes that were asked to end are killed.
+    fn next_step(&self) -> Option<Instant> {
+        match self.job.as_ref()?.ending? {
+            Ending::Asked(until) => Some(until),
+            Ending::Killed => None,
+        }
+    }
+
+    /// Kills processes that have not ended in time.
+    fn step(&mut self) -> io::Result<()> {
+        match self.next_step() {
+            Some(until) if until <= Instant::now() => self.kill(Duration::ZERO),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Returns the job's main process while it lives.
     fn shell(&self) -> Option<Pid> {
-        match &self.job.as_ref()?.phase {
-            SupervisedPhase::Running(pid) => Some(*pid),
+        let job = self.job.as_ref()?;
+        match &job.phase {
+            SupervisedPhase::Running(pid) => Some(*pid).filter(|_| job.ended.is_none()),
             SupervisedPhase::Left { .. } => None,
         }
     }
 
     /// Reports to the guest what follows from the ended children.
     fn report_changes(&mut self, shell: &ShellWatch, remaining: Remaining) -> io::Result<()> {
-        if let Some(status) = shell.status {
+        let Some(job) = &mut self.job else {
+            return Ok(());
+        };
+        job.ended = job.ended.or(shell.status);
+        let is_asked = matches!(job.ending, Some(Ending::Asked(_)));
+        if is_asked && remaining == Remaining::Some {
+            // Whoever hears that a killed command has ended counts on it that nothing of it is left.
+            return Ok(());
+        }
+        if let Some(status) = job.ended.take() {
             self.end(status)?;
         }
         let Some(job) = &mut self.job else {
@@ -250,7 +300,7 @@ impl JobSupervisor<'_> {
         let state = match (status, job.dump.take(), job.session.take()) {
             // A shell that dies of a signal still runs its EXIT trap, but a
             // killed command must not change the session.
-            (WaitStatus::Exited(_), Some(dump), Some(session)) if !job.killed => {
+            (WaitStatus::Exited(_), Some(dump), Some(session)) if job.ending.is_none() => {
                 dump.finish(session).unwrap_or(None)
             }
             _ => None,
@@ -259,16 +309,14 @@ impl JobSupervisor<'_> {
     }
 
     fn signal(&self, signal: i32) {
-        match self.job.as_ref().map(|job| &job.phase) {
-            // The shell leads its own group until it is reaped.
-            Some(SupervisedPhase::Running(pid)) => signal_group(*pid, signal),
-            Some(SupervisedPhase::Left { .. }) => {
-                let left = tree::descendants(std::process::id());
-                for pid in left.into_iter().filter_map(tree::to_pid) {
-                    send_signal(pid, signal);
-                }
+        if let Some(shell) = self.shell() {
+            // It leads its own group until it is reaped.
+            signal_group(shell, signal);
+        } else if self.job.is_some() {
+            let left = tree::descendants(std::process::id());
+            for pid in left.into_iter().filter_map(tree::to_pid) {
+                send_signal(pid, signal);
             }
-            None => {}
         }
     }
 }
@@ -309,7 +357,10 @@ fn start(files: Vec<OwnedFd>, shell: Option<&Shell>) -> Result<(SupervisedJob, P
         prepare_invocation(&launch, shell).map_err(|error| StartFailure::setup(&error))?;
     let pid = child::start(&program, &ChildEnds { stdin, stdout, stderr })?;
     let phase = SupervisedPhase::Running(pid);
-    Ok((SupervisedJob { phase, killed: false, session: launch.session, dump, files }, pid))
+    Ok((
+        SupervisedJob { phase, ending: None, ended: None, session: launch.session, dump, files },
+        pid,
+    ))
 }
 
 /// Blocks `SIGCHLD` and returns a descriptor that is readable when a child ended.

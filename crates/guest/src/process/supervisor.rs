@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -71,9 +72,11 @@ impl SupervisorProcess {
         protocol::send(self.control(), &SupervisorCommand::Launch, &files, OnFull::Fail)
     }
 
-    /// Asks the supervisor to kill all processes of the job.
-    pub fn kill(&mut self) -> io::Result<()> {
-        protocol::send(self.control(), &SupervisorCommand::Kill, &[], OnFull::Fail)
+    /// Asks the supervisor to end all processes of the job: with SIGTERM, and what is left after
+    /// `grace` with SIGKILL. A second call does not wait any longer.
+    pub fn kill(&mut self, grace: Duration) -> io::Result<()> {
+        let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        protocol::send(self.control(), &SupervisorCommand::Kill(grace), &[], OnFull::Fail)
     }
 
     /// Asks the supervisor to send a signal: to the process group of the shell

@@ -16,7 +16,7 @@ const SETTLING: Duration = Duration::from_secs(5);
 
 /// How long the supervisor kills and reaps in one call. Processes that survive
 /// longer sleep uninterruptibly or belong to another user.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest pause between two rounds of killing.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -100,8 +100,13 @@ impl Freeze {
     /// Kills all processes found, and returns those it may not kill. Ignores
     /// processes that are gone.
     pub(super) fn kill(&self) -> Vec<Pid> {
-        let killed = |pid: &Pid| rustix::process::kill_process(*pid, Signal::KILL);
-        let refused = |pid: &Pid| killed(pid) == Err(rustix::io::Errno::PERM);
+        self.send(Signal::KILL)
+    }
+
+    /// Sends a signal to all processes found, and returns those it may not send it to.
+    fn send(&self, signal: Signal) -> Vec<Pid> {
+        let sent = |pid: &Pid| rustix::process::kill_process(*pid, signal);
+        let refused = |pid: &Pid| sent(pid) == Err(rustix::io::Errno::PERM);
         self.stopped.iter().copied().filter(refused).collect()
     }
 
@@ -274,7 +279,7 @@ pub(super) fn reap_children(mut each: impl FnMut(ReapedChild)) -> Remaining {
 
 /// Stops, kills and reaps until nothing is left or the time is up.
 pub(super) fn kill_descendants(mut each: impl FnMut(ReapedChild)) -> Remaining {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + KILL_TIMEOUT;
     let mut pause = Duration::from_micros(100);
     loop {
         if kill_round(&mut each) == Remaining::Nothing {
@@ -299,6 +304,15 @@ pub(super) fn kill_round(each: impl FnMut(ReapedChild)) -> Remaining {
     freeze.settle();
     freeze.kill();
     reap_children(each)
+}
+
+/// Asks all descendants to end, at one instant: while one of them is on its way out, none of the
+/// others goes on as if nothing were.
+pub(super) fn ask_descendants_to_end() {
+    let mut freeze = Freeze::below_self();
+    freeze.settle();
+    freeze.send(Signal::TERM);
+    freeze.send(Signal::CONT);
 }
 
 /// Kills all descendants and ignores their status.

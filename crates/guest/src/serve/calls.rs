@@ -17,6 +17,7 @@ use super::guest::Guest;
 use super::jobs::{Job, KillReason, RecordedPhase, WaitFor, Waiter};
 use super::lifetime::CallKind;
 use super::reactor::{ChannelId, JobKey, Timer};
+use super::reports::KILL_GRACE;
 use super::tunnel;
 use super::workers::{Transfer, TransferInput, TransferOutput, WorkerMessage};
 use crate::diagnostics::path_of;
@@ -235,7 +236,7 @@ impl Guest {
         }
         job.waiters.push(Waiter { to: at, wait_for: WaitFor::Gone });
         self.connections.open(at, OpenCall::Kill(key), kind);
-        self.kill_job(key, KillReason::Caller);
+        self.kill_job(key, KillReason::Caller, KILL_GRACE);
     }
 
     fn signal(&mut self, at: ChannelId, id: &JobId, signal: i32) {

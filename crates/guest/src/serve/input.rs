@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn input_that_nobody_reads_is_dropped_and_said_to_be() {
+    fn input_that_nobody_reads_is_dropped_and_reported() {
         let (mut stdin, reader) = pipe();
         drop(reader);
         stdin.push(ME, b"text");

@@ -336,7 +336,8 @@ impl Jobs {
             return Err(Fault::new(FaultCode::Invalid, "the job's id was used before"));
         }
         if self.refused.contains(&info.id) {
-            let message = "the job's id is refused: its caller was told that the job never started";
+            let message =
+                "the job's id is refused: its caller has an answer that the job never started";
             return Err(Fault::new(FaultCode::Invalid, message));
         }
         let record = JournalRecord::Start(Box::new(info));

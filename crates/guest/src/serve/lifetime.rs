@@ -196,7 +196,7 @@ impl Guest {
                 continue;
             };
             if live.phase == RecordedPhase::Waiting {
-                self.kill_job(key, KillReason::Caller);
+                self.kill_job(key, KillReason::Caller, Duration::ZERO);
             } else if let Some(supervisor) = live.supervisor.and_then(|id| self.pool.get_mut(id)) {
                 // A job that cannot be signalled is killed later.
                 supervisor.signal(libc::SIGTERM).ok();
@@ -229,7 +229,7 @@ impl Guest {
         ending.stage = ShutdownStage::Killed;
         ending.until = now + KILL_LIMIT;
         for key in left {
-            self.kill_job(key, KillReason::Caller);
+            self.kill_job(key, KillReason::Caller, Duration::ZERO);
         }
         false
     }

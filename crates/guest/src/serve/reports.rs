@@ -18,9 +18,13 @@ use super::reactor::{JobKey, PollToken, Ready, SupervisorId, Timer};
 use super::workers::WorkerMessage;
 use crate::failpoint::failpoint;
 use crate::log::LogStream;
-use crate::process::{SupervisorProcess, SupervisorReport, WaitStatus, tree};
+use crate::process::{SupervisorReport, WaitStatus, tree};
 use crate::session::{SaveDecision, SavedSession};
 use crate::{diagnostics, orphans};
+
+/// How long the processes of a job that is killed have between SIGTERM and SIGKILL: enough to remove
+/// a lock or write a last line, and little to wait for after Ctrl-C.
+pub(super) const KILL_GRACE: Duration = Duration::from_secs(1);
 
 /// Interval between two checks for orphans that are being killed.
 const REAP_AGAIN: Duration = Duration::from_millis(5);
@@ -94,7 +98,7 @@ impl Guest {
         });
         if let Some(path) = damaged {
             let line = format!(
-                "vestal: the session's state was damaged and begins anew; the old file is {}\n",
+                "vestal: the session's state was damaged and starts empty; the old file is {}\n",
                 path.display(),
             );
             self.write_stderr_line(key, &line);
@@ -343,8 +347,8 @@ impl Guest {
         (SessionState::Saved, Some(cwd))
     }
 
-    /// Kills all processes of a job.
-    pub(super) fn kill_job(&mut self, key: JobKey, reason: KillReason) {
+    /// Ends all processes of a job; they have `grace` to do it themselves.
+    pub(super) fn kill_job(&mut self, key: JobKey, reason: KillReason, grace: Duration) {
         let Some(job) = self.jobs.get_mut(key) else {
             return;
         };
@@ -360,7 +364,7 @@ impl Guest {
         }
         live.reason.get_or_insert(reason);
         let supervisor = live.supervisor.and_then(|id| self.pool.get_mut(id));
-        if let Some(Err(error)) = supervisor.map(SupervisorProcess::kill) {
+        if let Some(Err(error)) = supervisor.map(|supervisor| supervisor.kill(grace)) {
             // If the supervisor died, the same socket reports it.
             diagnostics::note(&format!("kill of job {}: {error}", job.record.id));
         }
@@ -375,7 +379,7 @@ impl Guest {
             live.timeout = None;
         }
         if job.exit().is_none() {
-            self.kill_job(key, KillReason::Timeout);
+            self.kill_job(key, KillReason::Timeout, KILL_GRACE);
         }
     }
 

@@ -128,7 +128,7 @@ fn write_to_port(transfer: &Arc<Transfer>, mut stream: &TcpStream) {
             Err(_) => break,
         }
     }
-    // The other direction goes on until the process closes it or nobody listens any more.
+    // The other direction continues until the process closes it or nobody listens any more.
     transfer.wait_for_end();
     stream.shutdown(Shutdown::Both).ok();
 }

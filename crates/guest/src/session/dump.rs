@@ -26,7 +26,7 @@ impl SavedSession {
     /// `job_env`, or `None` if the dump is incomplete.
     ///
     /// Variables equal to those in `env` are left out, so that the caller's
-    /// environment applies anew each time. Variables that the shell unset are
+    /// environment applies again each time. Variables that the shell unset are
     /// remembered. Variables of `job_env` are never taken from the dump: the
     /// session keeps what it had.
     pub fn from_dump(dump: &[u8], env: &[EnvVar], job_env: &[EnvVar]) -> Option<Self> {

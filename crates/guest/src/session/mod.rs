@@ -3,7 +3,7 @@
 //! Every command runs in a new shell. A prologue before the command's text restores
 //! the state of the previous command. At the end of the command, an EXIT trap dumps
 //! the state, and [`SavedSession::from_dump`] computes the difference to the
-//! environment that callers provide anew for each command.
+//! environment that callers provide again for each command.
 //!
 //! | | bash | other shells |
 //! |---|---|---|

@@ -153,7 +153,7 @@ impl SavedSession {
         }
     }
 
-    /// Reads a session, or begins a new one if something that is no session is in the
+    /// Reads a session, or begins a new one if something that is not a session is in the
     /// file's place: jobs that run as the guest's user can put anything there. That is
     /// moved aside, and its new path returned.
     pub(crate) fn load_or_begin(path: &Path) -> io::Result<(Self, Option<PathBuf>)> {

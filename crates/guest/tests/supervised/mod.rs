@@ -24,7 +24,7 @@ use vestal_guest::process::{
     ChildEnds, FailedStep, Launch, LaunchCommand, SupervisorProcess, SupervisorReport, WaitStatus,
 };
 use vestal_guest::session::SavedSession;
-use vestal_testkit::PATIENCE;
+use vestal_testkit::TEST_TIMEOUT;
 use vestal_wire::EnvVar;
 
 /// A supervisor that is reaped at the end of its test.
@@ -63,13 +63,13 @@ impl Supervised {
 
     /// Waits for the next report.
     pub fn report(&mut self) -> io::Result<SupervisorReport> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             if let Some(report) = self.get().receive()? {
                 return Ok(report);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "no report within {PATIENCE:?}");
+            assert!(!left.is_zero(), "no report within {TEST_TIMEOUT:?}");
             let timeout = left.try_into().unwrap();
             let control = self.get().control().try_clone_to_owned().unwrap();
             let mut files = [PollFd::new(&control, PollFlags::IN)];

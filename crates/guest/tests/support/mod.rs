@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, ExitStatus, Stdio};
 
 use vestal_testkit::processes::with_variable;
-use vestal_testkit::{PATIENCE, wait_until};
+use vestal_testkit::{TEST_TIMEOUT, wait_until};
 use vestal_wire::limits::MAX_DATA;
 use vestal_wire::{
     CallEvent, CallReply, CallRequest, EnvVar, Fault, FrameKind, GuestSettings, Header, Hello,
@@ -241,14 +241,14 @@ pub(crate) struct Client {
     pub(crate) stream: UnixStream,
     pub(crate) welcome: Welcome,
     next: u32,
-    waiting: HashMap<u32, VecDeque<Said>>,
+    waiting: HashMap<u32, VecDeque<GuestMessage>>,
     /// Whether the client takes every byte at once.
     pub(crate) grants: bool,
 }
 
 /// A message of a guest on a channel.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum GuestMessage {
     Event(CallEvent),
     Data(Stream, Vec<u8>),
     Credit(Stream, u32),
@@ -274,8 +274,8 @@ impl Client {
     /// Connects; the guest may refuse.
     pub(crate) fn try_connect(socket: &Path, hello: &Hello) -> Result<Self, Fault> {
         let mut stream = UnixStream::connect(socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         write_frame(&mut stream, 0, FrameKind::Hello, Stream::Input, &encode(hello).unwrap())
             .unwrap();
         let (header, payload) = read_frame(&mut stream).unwrap();
@@ -306,7 +306,7 @@ impl Client {
         for piece in bytes.chunks(MAX_DATA) {
             while window < piece.len() {
                 match self.next_on(channel) {
-                    Said::Credit(_, granted) => window += granted as usize,
+                    GuestMessage::Credit(_, granted) => window += granted as usize,
                     other => self.waiting.entry(channel).or_default().push_back(other),
                 }
             }
@@ -332,14 +332,14 @@ impl Client {
     /// Waits for the reply on a channel, passing over what comes before.
     pub(crate) fn reply(&mut self, channel: u32) -> CallReply {
         loop {
-            if let Said::Reply(reply) = self.next_on(channel) {
+            if let GuestMessage::Reply(reply) = self.next_on(channel) {
                 return reply;
             }
         }
     }
 
     /// Returns the next message on a channel.
-    pub(crate) fn next_on(&mut self, channel: u32) -> Said {
+    pub(crate) fn next_on(&mut self, channel: u32) -> GuestMessage {
         if let Some(message) = self.waiting.get_mut(&channel).and_then(VecDeque::pop_front) {
             return message;
         }
@@ -352,17 +352,17 @@ impl Client {
         }
     }
 
-    fn read(&mut self) -> (u32, Said) {
+    fn read(&mut self) -> (u32, GuestMessage) {
         let (header, payload) = read_frame(&mut self.stream).expect("the guest hung up");
         (header.channel, self.understand(header, payload))
     }
 
-    fn understand(&mut self, header: Header, payload: Vec<u8>) -> Said {
+    fn understand(&mut self, header: Header, payload: Vec<u8>) -> GuestMessage {
         match header.kind {
-            FrameKind::Event => Said::Event(decode(&payload).unwrap()),
-            FrameKind::Reply => Said::Reply(decode(&payload).unwrap()),
+            FrameKind::Event => GuestMessage::Event(decode(&payload).unwrap()),
+            FrameKind::Reply => GuestMessage::Reply(decode(&payload).unwrap()),
             FrameKind::Credit => {
-                Said::Credit(header.stream, u32::from_le_bytes(payload.try_into().unwrap()))
+                GuestMessage::Credit(header.stream, u32::from_le_bytes(payload.try_into().unwrap()))
             }
             FrameKind::Data => {
                 if self.grants {
@@ -378,7 +378,7 @@ impl Client {
                     )
                     .ok();
                 }
-                Said::Data(header.stream, payload)
+                GuestMessage::Data(header.stream, payload)
             }
             other => panic!("a guest never sends {other:?}"),
         }
@@ -389,16 +389,16 @@ impl Client {
         let mut output = Output::default();
         loop {
             match self.next_on(channel) {
-                Said::Event(CallEvent::Started { pid }) => output.started = Some(pid),
-                Said::Event(CallEvent::Ended(info)) => output.ended = Some(*info),
-                Said::Event(CallEvent::Gap { stream, bytes }) => {
+                GuestMessage::Event(CallEvent::Started { pid }) => output.started = Some(pid),
+                GuestMessage::Event(CallEvent::Ended(info)) => output.ended = Some(*info),
+                GuestMessage::Event(CallEvent::Gap { stream, bytes }) => {
                     let at = if stream == 1 { output.stdout.len() } else { output.stderr.len() };
                     output.gaps.push((stream, at, bytes));
                 }
-                Said::Data(Stream::Stderr, bytes) => output.stderr.extend(bytes),
-                Said::Data(_, bytes) => output.stdout.extend(bytes),
-                Said::Credit(..) => {}
-                Said::Reply(reply) => return (output, reply),
+                GuestMessage::Data(Stream::Stderr, bytes) => output.stderr.extend(bytes),
+                GuestMessage::Data(_, bytes) => output.stdout.extend(bytes),
+                GuestMessage::Credit(..) => {}
+                GuestMessage::Reply(reply) => return (output, reply),
             }
         }
     }

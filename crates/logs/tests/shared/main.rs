@@ -109,7 +109,7 @@ fn a_process_that_is_killed_while_it_rotates_takes_no_entry_of_anybody_along() {
         written.truncate(numbers.len());
         assert_eq!(written, numbers, "{name}");
     }
-    // Whoever comes next goes on.
+    // The next process continues.
     let entry = b"2026-01-31T10:00:00.000Z INFO [-] next: line 0\n    of next\n";
     LogWriter::new(LogFiles::new(&path, max_bytes, MANY)).write(entry).unwrap();
     assert_eq!(by_process(rest(&mut reader(&path, max_bytes)))["next"], [0]);

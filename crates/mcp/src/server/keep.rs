@@ -107,7 +107,7 @@ async fn reach(server: &ConnectedServer) -> Result<(Live, Vec<Offered>), ServerE
         Err(trouble) => {
             let Live { running, mut remains, .. } = live;
             leave(running).await;
-            let words = remains.last_words().await;
+            let words = remains.end_details().await;
             remains.end().await;
             Err(trouble.with(&words).masked(server.shared.log.redactor()))
         }
@@ -151,7 +151,7 @@ async fn attend(
         }
         ConnectionEnd::Over => {
             drop(ended);
-            remains.last_words().await
+            remains.end_details().await
         }
     };
     let words = words.strip_prefix("; ").unwrap_or("its connection has ended").to_owned();
@@ -184,7 +184,7 @@ async fn follow(
         tokio::time::sleep(TOGETHER).await;
         match list(&server.plan, &connection.peer).await {
             Ok(tools) => server.offer(tools),
-            // If it is gone, that is told as such.
+            // If it is gone, that is reported as such.
             Err(error) => tracing::debug!(%error, server = %server.plan.name, "its tools"),
         }
         tokio::time::sleep(AGAIN).await;

@@ -52,7 +52,7 @@ fn a_server_is_a_program_or_an_address_with_these_defaults() {
 }
 
 #[test]
-fn what_is_wrong_with_a_server_is_said_without_its_values() {
+fn what_is_wrong_with_a_server_is_reported_without_its_values() {
     for (text, reason) in [
         ("{a: {}}", "gives a neither a command nor a url"),
         ("{a: {command: x, url: \"http://h\"}}", "gives a both a command and a url"),

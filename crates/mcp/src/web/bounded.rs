@@ -34,7 +34,7 @@ const ELSEWHERE: &str = "is the address right? Most end in /mcp";
 const WORDS: usize = 300;
 
 type Error = StreamableHttpError<reqwest::Error>;
-type Headers = HashMap<HeaderName, HeaderValue>;
+type RequestHeaders = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// Speaks to one server. No error it returns has the address in it, which may
@@ -60,7 +60,7 @@ impl StreamableHttpClient for Bounded {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        custom_headers: Headers,
+        custom_headers: RequestHeaders,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let is_in_session = session_id.is_some();
         let mut request = self.client.post(&*uri).body(serde_json::to_vec(&message)?);
@@ -86,7 +86,7 @@ impl StreamableHttpClient for Bounded {
         uri: Arc<str>,
         session_id: Arc<str>,
         auth_header: Option<String>,
-        custom_headers: Headers,
+        custom_headers: RequestHeaders,
     ) -> Result<(), Error> {
         let deleted = self.client.delete_session(uri, session_id, auth_header, custom_headers);
         deleted.await.map_err(anonymous)
@@ -98,7 +98,7 @@ impl StreamableHttpClient for Bounded {
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
         auth_header: Option<String>,
-        custom_headers: Headers,
+        custom_headers: RequestHeaders,
     ) -> Result<Events, Error> {
         self.pace.keep().await;
         let (client, headers) = (&self.client, custom_headers);
@@ -129,7 +129,7 @@ fn unexpected(text: String) -> Error {
     StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text))
 }
 
-/// Makes of a response what the transport goes on with; `asked` is the request
+/// Makes of a response what the transport continues with; `asked` is the request
 /// that waits for it.
 async fn answered(
     response: Response,

@@ -43,7 +43,7 @@ impl Workbench {
         let mut tools = vec![
             Tool::new(
                 "echo",
-                "Says what it is told.\u{1b}[31m",
+                "Repeats its input.\u{1b}[31m",
                 schema(json!({
                     "$schema": "https://json-schema.org/draft/2020-12/schema",
                     "type": "object",
@@ -84,7 +84,7 @@ fn schema(value: Value) -> JsonObject {
     }
 }
 
-fn said(text: impl Into<String>) -> CallToolResult {
+fn printed(text: impl Into<String>) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
@@ -123,21 +123,21 @@ impl ServerHandler for Workbench {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let result = match request.name.as_ref() {
-            "echo" => said(arguments["text"].as_str().unwrap_or("nothing")),
+            "echo" => printed(arguments["text"].as_str().unwrap_or("nothing")),
             "fail" => CallToolResult::error(vec![ContentBlock::text("it did not work")]),
-            "refuse" => return Err(ErrorData::invalid_params("that is no city", None)),
+            "refuse" => return Err(ErrorData::invalid_params("that is not a city", None)),
             "hang" => {
                 self.note("hanging");
                 context.ct.cancelled().await;
                 self.note("cancelled");
-                said("too late")
+                printed("too late")
             }
             "crash" => {
                 eprintln!("the disk is on fire");
                 std::process::exit(3);
             }
-            "large" => said("0123456789".repeat(1_000_000)),
-            "too_large" => said("0123456789".repeat(1_800_000)),
+            "large" => printed("0123456789".repeat(1_000_000)),
+            "too_large" => printed("0123456789".repeat(1_800_000)),
             "image" => CallToolResult::success(vec![ContentBlock::image("AAAA", "image/png")]),
             "structured" => CallToolResult::structured(json!({"degrees": 21})),
             "progress" => {
@@ -147,37 +147,37 @@ impl ServerHandler for Workbench {
                         .with_total(4.0)
                         .with_message(format!("step {step}"));
                     context.peer.notify_progress(news).await.expect("told");
-                    // An answer may overtake what was told just before it.
+                    // An answer may overtake a notification from just before it.
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }
-                said("done")
+                printed("done")
             }
             "grow" if arguments.contains_key("restless") => {
                 for _ in 0..200 {
                     context.peer.notify_tool_list_changed().await.expect("told");
                     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                 }
-                said("grown")
+                printed("grown")
             }
             "grow" => {
                 self.grown.store(true, Ordering::SeqCst);
                 self.stalled.store(arguments.contains_key("stall"), Ordering::SeqCst);
                 context.peer.notify_tool_list_changed().await.expect("told");
-                said("grown")
+                printed("grown")
             }
             "environment" => {
                 let own = vestal_config::Environment::capture();
                 let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
                 let all: std::collections::BTreeMap<String, String> =
                     own.iter().map(|(name, value)| (text(name), text(value))).collect();
-                said(json!(all).to_string())
+                printed(json!(all).to_string())
             }
-            "process" => said(std::process::id().to_string()),
+            "process" => printed(std::process::id().to_string()),
             "look" | "destroy" => {
                 self.note(&request.name);
-                said(request.name.to_string())
+                printed(request.name.to_string())
             }
-            other => said(format!("called {other}")),
+            other => printed(format!("called {other}")),
         };
         Ok(result.into())
     }

@@ -6,26 +6,26 @@ use serde_json::json;
 use vestal_agent::ToolSource as _;
 use vestal_mcp::{McpServerName, ServerError, ServerState, Servers, keys};
 
-use crate::stage::{Stage, marker, names, processes_with, server, until};
+use crate::fixture::{ServersFixture, marker, names, processes_with, server, until};
 
 /// Tries the server `it` once.
-pub(crate) async fn probe(stage: &Stage) -> Result<vestal_mcp::Probe, ServerError> {
-    let settings = stage.settings();
+pub(crate) async fn probe(fixture: &ServersFixture) -> Result<vestal_mcp::Probe, ServerError> {
+    let settings = fixture.settings();
     let servers = settings.get(&keys::MCP_SERVERS).unwrap().value;
     let it = servers.get(&McpServerName::new("it").unwrap()).unwrap();
     Servers::probe(&settings, "it", it).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_cannot_be_used_is_told_once_and_the_others_work() {
+async fn a_server_that_cannot_be_used_is_reported_once_and_the_others_work() {
     let config = format!(
         "mcp_discovery_timeout: 60\nmcp_servers:\n  bad: {}\n  gone: {{command: no-such-program-anywhere}}\n  it: {}\n  off: {{command: x, enabled: false}}\n",
         server("exit", ""),
         server("stdio", "")
     );
-    let stage = Stage::new(&config);
-    let servers = stage.servers().await;
-    assert_eq!(stage.call_with(&servers, "echo", json!({"text": "here"})).await.content, "here");
+    let fixture = ServersFixture::new(&config);
+    let servers = fixture.servers().await;
+    assert_eq!(fixture.call_with(&servers, "echo", json!({"text": "here"})).await.content, "here");
     let news = servers.take_notices();
     assert_eq!(news.len(), 2, "{news:?}");
     let bad = news.iter().find(|news| news.contains("server bad")).unwrap();
@@ -41,25 +41,25 @@ async fn a_server_that_cannot_be_used_is_told_once_and_the_others_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_cannot_be_understood_are_told_and_nothing_else() {
-    let stage = Stage::new("mcp_servers: {it: {comand: x}}\n");
-    let servers = stage.servers().await;
+async fn settings_that_cannot_be_understood_are_reported_and_nothing_else() {
+    let fixture = ServersFixture::new("mcp_servers: {it: {comand: x}}\n");
+    let servers = fixture.servers().await;
     assert!(servers.is_empty());
     let news = servers.take_notices();
     assert!(news.len() == 1 && news[0].contains("did you mean command?"), "{news:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_prints_garbage_is_told_as_such() {
-    let stage = Stage::with("garbage", ", connect_timeout: 1");
-    let trouble = probe(&stage).await.unwrap_err().to_string();
+async fn a_server_that_prints_garbage_is_reported_as_such() {
+    let fixture = ServersFixture::with("garbage", ", connect_timeout: 1");
+    let trouble = probe(&fixture).await.unwrap_err().to_string();
     assert!(trouble.contains("within 1 s") && trouble.contains("this is not JSON"), "{trouble}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_says_something_before_it_speaks_is_forgiven() {
-    let stage = Stage::with("chatty", "");
-    let probe = probe(&stage).await.unwrap();
+    let fixture = ServersFixture::with("chatty", "");
+    let probe = probe(&fixture).await.unwrap();
     assert_eq!((probe.about.as_deref(), probe.tools.len()), (Some("workbench 1.2.3"), 16));
 }
 
@@ -67,9 +67,10 @@ async fn a_server_that_says_something_before_it_speaks_is_forgiven() {
 async fn a_server_that_never_answers_keeps_nobody_waiting() {
     let mark = marker();
     let silent = server(&format!("silent --millis {mark}"), "");
-    let stage = Stage::new(&format!("mcp_discovery_timeout: 1.5\nmcp_servers:\n  it: {silent}\n"));
+    let fixture =
+        ServersFixture::new(&format!("mcp_discovery_timeout: 1.5\nmcp_servers:\n  it: {silent}\n"));
     let began = Instant::now();
-    let servers = stage.servers().await;
+    let servers = fixture.servers().await;
     let waited = began.elapsed();
     assert!(
         waited >= Duration::from_millis(1400) && waited < Duration::from_secs(20),
@@ -85,8 +86,9 @@ async fn a_server_that_never_answers_keeps_nobody_waiting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_answers_late_is_there_from_then_on() {
     let late = server("late --millis 700", "");
-    let stage = Stage::new(&format!("mcp_discovery_timeout: 0\nmcp_servers:\n  it: {late}\n"));
-    let servers = stage.servers().await;
+    let fixture =
+        ServersFixture::new(&format!("mcp_discovery_timeout: 0\nmcp_servers:\n  it: {late}\n"));
+    let servers = fixture.servers().await;
     assert_eq!(names(&servers), Vec::<String>::new());
     // That its tools are missing is said, once.
     let missing = "the MCP server it has not answered yet, so its tools are missing in this turn; \
@@ -103,37 +105,40 @@ async fn a_server_that_answers_late_is_there_from_then_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_answers_after_the_deadline_is_ended() {
     let mark = marker();
-    let stage = Stage::with(&format!("late --millis {mark}"), ", connect_timeout: 1");
-    let trouble = probe(&stage).await.unwrap_err();
+    let fixture = ServersFixture::with(&format!("late --millis {mark}"), ", connect_timeout: 1");
+    let trouble = probe(&fixture).await.unwrap_err();
     assert!(matches!(trouble, ServerError::Late { .. }), "{trouble}");
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_on_the_standard_error_is_in_nobodys_way() {
-    let stage = Stage::with("flood", "");
-    let servers = stage.servers().await;
-    assert_eq!(stage.call_with(&servers, "echo", json!({"text": "dry"})).await.content, "dry");
-    let log = stage.file("logs/mcp-stderr.log");
+    let fixture = ServersFixture::with("flood", "");
+    let servers = fixture.servers().await;
+    assert_eq!(fixture.call_with(&servers, "echo", json!({"text": "dry"})).await.content, "dry");
+    let log = fixture.file("logs/mcp-stderr.log");
     until(|| std::fs::read_to_string(&log).is_ok_and(|text| text.contains("[it] xxx"))).await;
     servers.close().await;
-    let dir = std::fs::read_dir(stage.file("logs")).unwrap();
+    let dir = std::fs::read_dir(fixture.file("logs")).unwrap();
     let size: u64 = dir.map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert!(size < 3 << 20, "{size}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_too_large_ends_the_connection_and_the_next_call_works() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
-    let output = stage.call(&servers, "too_large").await;
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
+    let output = fixture.call(&servers, "too_large").await;
     assert!(output.is_error && output.content.contains("more than 16 MiB"), "{output:?}");
-    assert_eq!(stage.call_with(&servers, "echo", json!({"text": "again"})).await.content, "again");
+    assert_eq!(
+        fixture.call_with(&servers, "echo", json!({"text": "again"})).await.content,
+        "again"
+    );
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_resolved_or_spoken_is_told_with_its_place() {
+async fn what_cannot_be_resolved_or_spoken_is_reported_with_its_place() {
     for (server, expected) in [
         (
             "{command: sh, env: {A: \"${NOBODY_SET_THIS}\"}}",
@@ -150,8 +155,8 @@ async fn what_cannot_be_resolved_or_spoken_is_told_with_its_place() {
         ),
         ("{command: /no/such/program}", "/no/such/program cannot be started (No such file"),
     ] {
-        let stage = Stage::new(&format!("mcp_servers:\n  it: {server}\n"));
-        let trouble = probe(&stage).await.unwrap_err().to_string();
+        let fixture = ServersFixture::new(&format!("mcp_servers:\n  it: {server}\n"));
+        let trouble = probe(&fixture).await.unwrap_err().to_string();
         assert!(trouble.contains(expected), "{trouble}");
     }
 }

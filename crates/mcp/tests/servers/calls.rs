@@ -4,19 +4,19 @@ use serde_json::{Value, json};
 use vestal_agent::{Approval, Footprint, ToolSource as _, TurnEvent};
 use vestal_mcp::ServerState;
 
-use crate::stage::{Stage, find, names, server, until};
+use crate::fixture::{ServersFixture, find, names, server, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tools_of_a_server_are_the_agents_with_their_schemas() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
     let names = names(&servers);
     assert_eq!(names.len(), 16, "{names:?}");
     assert!(names.contains(&"mcp_it_odd_name__".to_owned()), "{names:?}");
     let echo = find(&servers, "mcp_it_echo");
     assert_eq!(echo.toolset(), "mcp-it");
     let spec = echo.spec();
-    assert_eq!(spec.description, "Says what it is told.[31m");
+    assert_eq!(spec.description, "Repeats its input.[31m");
     assert_eq!(
         spec.parameters,
         json!({
@@ -33,31 +33,31 @@ async fn the_tools_of_a_server_are_the_agents_with_their_schemas() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_return_what_the_server_says() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
-    let echo = stage.call_with(&servers, "echo", json!({"text": "grüße"})).await;
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
+    let echo = fixture.call_with(&servers, "echo", json!({"text": "grüße"})).await;
     assert_eq!((echo.content.as_str(), echo.is_error), ("grüße", false));
-    let failed = stage.call(&servers, "fail").await;
+    let failed = fixture.call(&servers, "fail").await;
     assert_eq!((failed.content.as_str(), failed.is_error), ("it did not work", true));
-    let refused = stage.call(&servers, "refuse").await;
-    assert!(refused.is_error && refused.content.contains("that is no city"), "{refused:?}");
-    let image = stage.call(&servers, "image").await;
+    let refused = fixture.call(&servers, "refuse").await;
+    assert!(refused.is_error && refused.content.contains("that is not a city"), "{refused:?}");
+    let image = fixture.call(&servers, "image").await;
     assert_eq!(image.content, "[image: image/png, 3 bytes]");
-    let structured = stage.call(&servers, "structured").await;
+    let structured = fixture.call(&servers, "structured").await;
     assert_eq!(structured.content, "{\"degrees\":21}");
-    let large = stage.call(&servers, "large").await;
+    let large = fixture.call(&servers, "large").await;
     assert_eq!((large.content.len(), large.is_error), (10_000_000, false));
-    let odd = stage.call(&servers, "odd_name__").await;
+    let odd = fixture.call(&servers, "odd_name__").await;
     assert_eq!(odd.content, "called odd name/ü");
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_is_told_while_a_call_runs() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
-    assert_eq!(stage.call(&servers, "progress").await.content, "done");
-    let heard = stage.heard.lock().unwrap().clone();
+async fn progress_is_reported_while_a_call_runs() {
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
+    assert_eq!(fixture.call(&servers, "progress").await.content, "done");
+    let heard = fixture.heard.lock().unwrap().clone();
     let result: Vec<&str> = heard
         .iter()
         .filter_map(|event| match event {
@@ -71,10 +71,10 @@ async fn progress_is_told_while_a_call_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_gets_what_is_harmless_and_what_is_configured_for_it() {
-    let stage = Stage::with("stdio", ", env: {TOKEN: \"a ${WORD} b\", PLAIN: c}");
-    let servers = stage.servers().await;
-    let said = stage.call(&servers, "environment").await.content;
-    let Value::Object(mut variables) = serde_json::from_str(&said).unwrap() else { panic!() };
+    let fixture = ServersFixture::with("stdio", ", env: {TOKEN: \"a ${WORD} b\", PLAIN: c}");
+    let servers = fixture.servers().await;
+    let printed = fixture.call(&servers, "environment").await.content;
+    let Value::Object(mut variables) = serde_json::from_str(&printed).unwrap() else { panic!() };
     assert_eq!(variables.remove("TOKEN"), Some(json!("a of-the-environment b")));
     assert_eq!(variables.remove("PLAIN"), Some(json!("c")));
     let names: Vec<&str> = variables.keys().map(String::as_str).collect();
@@ -84,56 +84,57 @@ async fn a_server_gets_what_is_harmless_and_what_is_configured_for_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_reaches_the_server() {
-    let stage = Stage::that_takes_notes();
-    let servers = stage.servers().await;
-    let (hanging, ()) = tokio::join!(stage.call(&servers, "hang"), async {
-        stage.noted("hanging").await;
-        stage.cancel.cancel();
+    let fixture = ServersFixture::that_takes_notes();
+    let servers = fixture.servers().await;
+    let (hanging, ()) = tokio::join!(fixture.call(&servers, "hang"), async {
+        fixture.noted("hanging").await;
+        fixture.cancel.cancel();
     });
     assert!(hanging.is_error && hanging.content.contains("interrupted"), "{hanging:?}");
-    stage.noted("cancelled").await;
+    fixture.noted("cancelled").await;
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_given_up_is_cancelled() {
-    let stage = Stage::that_takes_notes();
-    let servers = stage.servers().await;
+    let fixture = ServersFixture::that_takes_notes();
+    let servers = fixture.servers().await;
     tokio::select! {
-        output = stage.call(&servers, "hang") => panic!("{output:?}"),
-        () = stage.noted("hanging") => {}
+        output = fixture.call(&servers, "hang") => panic!("{output:?}"),
+        () = fixture.noted("hanging") => {}
     }
-    stage.noted("cancelled").await;
+    fixture.noted("cancelled").await;
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_takes_too_long_ends_with_advice_and_the_server_lives() {
-    let stage = Stage::with("stdio", ", timeout: 1");
-    let servers = stage.servers().await;
-    let before = stage.process(&servers).await;
-    let late = stage.call(&servers, "hang").await;
+    let fixture = ServersFixture::with("stdio", ", timeout: 1");
+    let servers = fixture.servers().await;
+    let before = fixture.process(&servers).await;
+    let late = fixture.call(&servers, "hang").await;
     assert!(late.is_error && late.content.contains("within 1 s"), "{late:?}");
     assert!(late.content.contains("mcp_servers.it.timeout"), "{late:?}");
-    assert_eq!(stage.process(&servers).await, before);
+    assert_eq!(fixture.process(&servers).await, before);
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_the_tools_is_taken_over() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
     let before = servers.version();
-    assert_eq!(stage.call(&servers, "grow").await.content, "grown");
+    assert_eq!(fixture.call(&servers, "grow").await.content, "grown");
     until(|| servers.version() != before).await;
-    assert_eq!(stage.call(&servers, "grown").await.content, "called grown");
+    assert_eq!(fixture.call(&servers, "grown").await.content, "called grown");
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_settings_choose_among_the_tools() {
-    let stage = Stage::with("stdio", ", tools: {include: [echo, look], exclude: [look]}");
-    let servers = stage.servers().await;
+    let fixture =
+        ServersFixture::with("stdio", ", tools: {include: [echo, look], exclude: [look]}");
+    let servers = fixture.servers().await;
     assert_eq!(names(&servers), ["mcp_it_echo"]);
     servers.close().await;
 }
@@ -145,8 +146,8 @@ async fn only_what_says_it_changes_nothing_runs_beside_others_unless_the_server_
         server("stdio", ""),
         server("stdio", ", supports_parallel_tool_calls: true")
     );
-    let stage = Stage::new(&config);
-    let servers = stage.servers().await;
+    let fixture = ServersFixture::new(&config);
+    let servers = fixture.servers().await;
     for (tool, footprint) in [
         ("mcp_it_look", Footprint::Reads),
         ("mcp_it_echo", Footprint::Exclusive),
@@ -161,47 +162,47 @@ async fn only_what_says_it_changes_nothing_runs_beside_others_unless_the_server_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_says_it_destroys_is_asked_about_first() {
-    let stage = Stage::that_takes_notes();
-    let servers = stage.servers().await;
-    let denied = stage.call_with(&servers, "destroy", json!({"what": "all"})).await;
+    let fixture = ServersFixture::that_takes_notes();
+    let servers = fixture.servers().await;
+    let denied = fixture.call_with(&servers, "destroy", json!({"what": "all"})).await;
     assert!(denied.is_error && denied.content.contains("does not want this call"), "{denied:?}");
-    let asked = stage.person.asked.lock().unwrap()[0].clone();
+    let asked = fixture.person.asked.lock().unwrap()[0].clone();
     assert_eq!(asked.action, "mcp_it_destroy {\"what\":\"all\"}");
     assert_eq!(asked.pattern, "outside:mcp_it_destroy");
-    let notes = std::fs::read_to_string(stage.file("notes")).unwrap();
+    let notes = std::fs::read_to_string(fixture.file("notes")).unwrap();
     assert!(!notes.contains("destroy"), "{notes}");
-    *stage.person.answer.lock().unwrap() = Approval::Once;
-    let done = stage.call(&servers, "destroy").await;
+    *fixture.person.answer.lock().unwrap() = Approval::Once;
+    let done = fixture.call(&servers, "destroy").await;
     assert!(
         !done.is_error && done.content.starts_with("destroy\n[approved by the user once"),
         "{done:?}"
     );
-    assert_eq!(stage.call(&servers, "look").await.content, "look");
-    assert_eq!(stage.person.asked.lock().unwrap().len(), 2);
+    assert_eq!(fixture.call(&servers, "look").await.content, "look");
+    assert_eq!(fixture.person.asked.lock().unwrap().len(), 2);
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_was_interrupted_before_it_was_made_says_that_nothing_was_done() {
-    let stage = Stage::that_takes_notes();
-    let servers = stage.servers().await;
-    stage.cancel.cancel();
-    let output = stage.call(&servers, "look").await;
+    let fixture = ServersFixture::that_takes_notes();
+    let servers = fixture.servers().await;
+    fixture.cancel.cancel();
+    let output = fixture.call(&servers, "look").await;
     assert!(output.is_error && output.content.contains("nothing was done"), "{output:?}");
     servers.close().await;
-    let notes = std::fs::read_to_string(stage.file("notes")).unwrap();
+    let notes = std::fs::read_to_string(fixture.file("notes")).unwrap();
     assert!(!notes.contains("look"), "{notes}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_tools_change_all_the_time_is_not_asked_all_the_time() {
-    let stage = Stage::that_takes_notes();
-    let servers = stage.servers().await;
+    let fixture = ServersFixture::that_takes_notes();
+    let servers = fixture.servers().await;
     let began = std::time::Instant::now();
-    stage.call_with(&servers, "grow", json!({"restless": true})).await;
+    fixture.call_with(&servers, "grow", json!({"restless": true})).await;
     let seconds = began.elapsed().as_secs();
     servers.close().await;
-    let notes = std::fs::read_to_string(stage.file("notes")).unwrap();
+    let notes = std::fs::read_to_string(fixture.file("notes")).unwrap();
     let asked = u64::try_from(notes.lines().filter(|line| *line == "listed").count()).unwrap();
     assert!((2..=seconds + 3).contains(&asked), "{asked} times in {seconds} s");
 }

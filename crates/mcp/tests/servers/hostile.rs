@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use vestal_mcp::ServerState;
 
 use crate::bad::probe;
-use crate::stage::{Stage, until};
+use crate::fixture::{ServersFixture, until};
 
 /// Bytes that are sent at once, and how often at most: more than is ever taken.
 const PIECE: usize = 1 << 20;
 const PIECES: usize = 64;
 
-/// What a server does with requests that are no calls.
+/// What a server does with requests that are not calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Manner {
     /// It answers them.
@@ -65,8 +65,8 @@ impl Hostile {
         Self { address, seen, serving }
     }
 
-    fn stage(&self) -> Stage {
-        Stage::new(&format!(
+    fn fixture(&self) -> ServersFixture {
+        ServersFixture::new(&format!(
             "mcp_servers:\n  it: {{url: \"http://{}/a/../mcp?token=hunter2-in-url\"}}\n",
             self.address
         ))
@@ -141,16 +141,16 @@ fn endless(beginning: &'static str, seen: &Arc<Mutex<Seen>>) -> Body {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_without_an_end_is_not_read_to_its_end_and_the_next_call_works() {
     let hostile = Hostile::start(Manner::Plain).await;
-    let stage = hostile.stage();
-    let servers = stage.servers().await;
+    let fixture = hostile.fixture();
+    let servers = fixture.servers().await;
     for tool in ["answer", "event"] {
         hostile.seen.lock().unwrap().pieces = 0;
-        let output = stage.call(&servers, tool).await;
+        let output = fixture.call(&servers, tool).await;
         assert!(output.is_error && output.content.contains("more than 16 MiB"), "{output:?}");
         // Some are on their way in buffers when the rest is no longer wanted.
         let pieces = hostile.seen.lock().unwrap().pieces;
         assert!(pieces < PIECES / 2, "{tool}: {pieces}");
-        assert_eq!(stage.call(&servers, "fine").await.content, "fine");
+        assert_eq!(fixture.call(&servers, "fine").await.content, "fine");
     }
     servers.close().await;
 }
@@ -158,39 +158,39 @@ async fn an_answer_without_an_end_is_not_read_to_its_end_and_the_next_call_works
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_ended_when_nobody_needs_it_any_more() {
     let hostile = Hostile::start(Manner::Plain).await;
-    let stage = hostile.stage();
-    let servers = stage.servers().await;
+    let fixture = hostile.fixture();
+    let servers = fixture.servers().await;
     assert_eq!(servers.statuses()[0].state, ServerState::Connected);
     servers.close().await;
     assert_eq!(hostile.seen.lock().unwrap().ended, 1);
-    assert_eq!(probe(&stage).await.unwrap().tools.len(), 3);
+    assert_eq!(probe(&fixture).await.unwrap().tools.len(), 3);
     assert_eq!(hostile.seen.lock().unwrap().ended, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_news_that_ends_at_once_is_opened_less_and_less_often() {
     let hostile = Hostile::start(Manner::Restless).await;
-    let stage = hostile.stage();
-    let servers = stage.servers().await;
+    let fixture = hostile.fixture();
+    let servers = fixture.servers().await;
     until(|| hostile.seen.lock().unwrap().opened.len() >= 5).await;
     let opened = hostile.seen.lock().unwrap().opened.clone();
     assert!(opened[4] - opened[0] >= Duration::from_millis(1400), "{opened:?}");
-    assert_eq!(stage.call(&servers, "fine").await.content, "fine");
+    assert_eq!(fixture.call(&servers, "fine").await.content, "fine");
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_server_has_moved_to_is_told_and_not_followed() {
+async fn where_a_server_has_moved_to_is_reported_and_not_followed() {
     let hostile = Hostile::start(Manner::Moved).await;
-    let trouble = probe(&hostile.stage()).await.unwrap_err().to_string();
+    let trouble = probe(&hostile.fixture()).await.unwrap_err().to_string();
     let moved = format!("it has moved to http://{}/new; if that is right", hostile.address);
     assert!(trouble.contains(&moved) && !trouble.contains("hunter2"), "{trouble}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_wants_a_key_without_saying_how_is_told_as_such() {
+async fn a_server_that_wants_a_key_without_saying_how_is_reported_as_such() {
     let hostile = Hostile::start(Manner::Closed).await;
-    let trouble = probe(&hostile.stage()).await.unwrap_err().to_string();
+    let trouble = probe(&hostile.fixture()).await.unwrap_err().to_string();
     assert!(
         trouble.contains("mcp_servers.it.headers") && !trouble.contains("hunter2"),
         "{trouble}"
@@ -200,18 +200,18 @@ async fn a_server_that_wants_a_key_without_saying_how_is_told_as_such() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_in_an_address_is_in_no_error_however_the_address_is_written() {
     // Nobody listens on this port, and every other spelling of the address is the same one.
-    let stage = Stage::new(
+    let fixture = ServersFixture::new(
         "mcp_servers:\n  it: {url: \"HTTP://127.0.0.1:9/a/../mcp?token=hunter2 in url\"}\n",
     );
-    let trouble = probe(&stage).await.unwrap_err().to_string();
+    let trouble = probe(&fixture).await.unwrap_err().to_string();
     assert!(!trouble.contains("hunter2") && !trouble.contains("rmcp"), "{trouble}");
     assert!(trouble.contains("refused"), "{trouble}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_address_is_told_with_what_to_try() {
+async fn a_wrong_address_is_reported_with_what_to_try() {
     let hostile = Hostile::start(Manner::Elsewhere).await;
-    let trouble = probe(&hostile.stage()).await.unwrap_err().to_string();
+    let trouble = probe(&hostile.fixture()).await.unwrap_err().to_string();
     assert!(
         trouble.ends_with("HTTP 404 Not Found; is the address right? Most end in /mcp"),
         "{trouble}"

@@ -5,19 +5,19 @@ use vestal_agent::ToolSource as _;
 use vestal_mcp::ServerState;
 use vestal_testkit::processes::{group_of, is_alive, state_of};
 
-use crate::stage::{Stage, kill, marker, names, processes_with, server, until};
+use crate::fixture::{ServersFixture, kill, marker, names, processes_with, server, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_crashes_during_a_call_is_started_again_by_the_next() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
-    let before = stage.process(&servers).await;
-    let crashed = stage.call(&servers, "crash").await;
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
+    let before = fixture.process(&servers).await;
+    let crashed = fixture.call(&servers, "crash").await;
     assert!(crashed.is_error, "{crashed:?}");
     for word in ["went away during the call", "exit status: 3", "the disk is on fire"] {
         assert!(crashed.content.contains(word), "{word}: {crashed:?}");
     }
-    let after = stage.process(&servers).await;
+    let after = fixture.process(&servers).await;
     assert_ne!(before, after);
     let news = servers.take_notices();
     assert!(news.iter().any(|news| news.contains("went away")), "{news:?}");
@@ -27,22 +27,22 @@ async fn a_server_that_crashes_during_a_call_is_started_again_by_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_is_started_again_by_itself_and_keeps_its_tools() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
-    let (before, version) = (stage.process(&servers).await, servers.version());
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
+    let (before, version) = (fixture.process(&servers).await, servers.version());
     kill(before);
     until(|| servers.take_notices().iter().any(|news| news.contains("answers again"))).await;
     assert_eq!((names(&servers).len(), servers.version()), (16, version));
-    assert_ne!(stage.process(&servers).await, before);
+    assert_ne!(fixture.process(&servers).await, before);
     servers.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_server_is_left_when_it_is_closed() {
     let mark = marker();
-    let stage = Stage::with(&format!("stdio --child {mark}"), "");
-    let servers = stage.servers().await;
-    let pid = stage.process(&servers).await;
+    let fixture = ServersFixture::with(&format!("stdio --child {mark}"), "");
+    let servers = fixture.servers().await;
+    let pid = fixture.process(&servers).await;
     assert!(processes_with(&mark).len() >= 2);
     let guard = group_of(pid).unwrap();
     assert!(is_alive(guard) && group_of(std::process::id()) != Some(guard));
@@ -54,8 +54,8 @@ async fn nothing_of_a_server_is_left_when_it_is_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_server_is_left_when_everything_is_dropped() {
     let mark = marker();
-    let stage = Stage::with(&format!("stdio --child {mark}"), "");
-    let servers = stage.servers().await;
+    let fixture = ServersFixture::with(&format!("stdio --child {mark}"), "");
+    let servers = fixture.servers().await;
     assert!(processes_with(&mark).len() >= 2);
     drop(servers);
     until(|| processes_with(&mark).is_empty()).await;
@@ -64,9 +64,9 @@ async fn nothing_of_a_server_is_left_when_everything_is_dropped() {
 #[test]
 fn nothing_of_a_server_is_left_when_the_runtime_goes_away() {
     let mark = marker();
-    let stage = Stage::with(&format!("stdio --child {mark}"), "");
+    let fixture = ServersFixture::with(&format!("stdio --child {mark}"), "");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let servers = runtime.block_on(stage.servers());
+    let servers = runtime.block_on(fixture.servers());
     assert!(processes_with(&mark).len() >= 2);
     runtime.shutdown_background();
     drop(servers);
@@ -77,10 +77,10 @@ fn nothing_of_a_server_is_left_when_the_runtime_goes_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_server_is_left_when_its_user_is_killed() {
     let mark = marker();
-    let stage = Stage::with(&format!("stdio --child {mark}"), "");
+    let fixture = ServersFixture::with(&format!("stdio --child {mark}"), "");
     let mut user = std::process::Command::new(env!("CARGO_BIN_EXE_mcp-test-server"))
         .args(["hold", "--notes"])
-        .arg(stage.dir.path())
+        .arg(fixture.dir.path())
         .spawn()
         .unwrap();
     // The server, and the shell and the sleep that it has started.
@@ -95,10 +95,10 @@ async fn nothing_of_a_server_is_left_when_its_user_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_left_behind_when_it_crashed_is_ended_too() {
     let mark = marker();
-    let stage = Stage::with(&format!("stdio --child {mark}"), "");
-    let servers = stage.servers().await;
+    let fixture = ServersFixture::with(&format!("stdio --child {mark}"), "");
+    let servers = fixture.servers().await;
     let before = processes_with(&mark);
-    assert!(stage.call(&servers, "crash").await.is_error);
+    assert!(fixture.call(&servers, "crash").await.is_error);
     until(|| !before.iter().any(|pid| processes_with(&mark).contains(pid))).await;
     servers.close().await;
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
@@ -106,25 +106,25 @@ async fn what_a_server_left_behind_when_it_crashed_is_ended_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_after_the_end_say_so() {
-    let stage = Stage::with("stdio", "");
-    let servers = stage.servers().await;
-    let echo = crate::stage::find(&servers, "mcp_it_echo");
+    let fixture = ServersFixture::with("stdio", "");
+    let servers = fixture.servers().await;
+    let echo = crate::fixture::find(&servers, "mcp_it_echo");
     servers.close().await;
-    let output = echo.call(&stage.context(), json!({"text": "x"})).await;
+    let output = echo.call(&fixture.context(), json!({"text": "x"})).await;
     assert!(output.is_error && output.content.contains("is being closed"), "{output:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_asked_for_its_tools_when_it_is_closed_leaves_nothing_either() {
     let mark = marker();
-    let stage = Stage::new("");
-    let notes = stage.file("notes");
+    let fixture = ServersFixture::new("");
+    let notes = fixture.file("notes");
     let mode = format!("stdio --child {mark} --notes {}", notes.display());
     let config = format!("mcp_servers:\n  it: {}\n", server(&mode, ""));
-    std::fs::write(stage.file("config.yaml"), config).unwrap();
-    let servers = stage.servers().await;
-    stage.call_with(&servers, "grow", json!({"stall": true})).await;
-    stage.noted("stalled").await;
+    std::fs::write(fixture.file("config.yaml"), config).unwrap();
+    let servers = fixture.servers().await;
+    fixture.call_with(&servers, "grow", json!({"stall": true})).await;
+    fixture.noted("stalled").await;
     assert!(processes_with(&mark).len() >= 2);
     servers.close().await;
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
@@ -141,16 +141,16 @@ while :; do sleep 1; done"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_end_by_itself_is_asked_before_it_is_killed() {
-    let stage = Stage::new("");
+    let fixture = ServersFixture::new("");
     let settings = json!({"mcp_servers": {"it": {
         "command": "/bin/sh",
-        "args": ["-c", DEAF, stage.file("notes")],
+        "args": ["-c", DEAF, fixture.file("notes")],
     }}});
     // What is JSON is YAML, but a dollar sign is written twice.
     let text = settings.to_string().replace('$', "$$");
-    std::fs::write(stage.file("config.yaml"), text).unwrap();
-    let servers = stage.servers().await;
+    std::fs::write(fixture.file("config.yaml"), text).unwrap();
+    let servers = fixture.servers().await;
     until(|| servers.statuses()[0].state == ServerState::Connected).await;
     servers.close().await;
-    assert_eq!(std::fs::read_to_string(stage.file("notes")).unwrap(), "asked\n");
+    assert_eq!(std::fs::read_to_string(fixture.file("notes")).unwrap(), "asked\n");
 }

@@ -4,7 +4,7 @@
 
 mod bad;
 mod calls;
+mod fixture;
 mod hostile;
 mod lasting;
-mod stage;
 mod web;

@@ -1,4 +1,4 @@
-//! Finds words, and tells of them conversation by conversation.
+//! Finds words, and reports them conversation by conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use vestal_conversations::{
 
 use super::about;
 
-/// Messages that are looked at for each conversation that is told of.
+/// Messages that are looked at for each conversation that is reported.
 const DEPTH: u32 = 12;
 
-/// Messages that are told of for each conversation.
+/// Messages that are reported for each conversation.
 const MATCHES: usize = 4;
 
 /// Words that are looked for one by one when no message has all of them.
@@ -109,7 +109,7 @@ fn grouped(hits: Vec<Hit>) -> Vec<Vec<Hit>> {
     groups
 }
 
-/// Tells what was found in one conversation.
+/// Reports what was found in one conversation.
 async fn of_one(
     store: &ConversationStore,
     redactor: &Redactor,
@@ -128,7 +128,7 @@ async fn of_one(
     Ok(result)
 }
 
-/// Tells of a message what stands around the words. One that holds a secret is
+/// Reports what stands around the words of a message. One that holds a secret is
 /// shown by its beginning, masked: where words are marked in a secret, or one is
 /// cut in two, nobody would know it for what it is.
 async fn view(store: &ConversationStore, redactor: &Redactor, hit: &Hit) -> Result<Value, Error> {
@@ -176,7 +176,7 @@ pub(super) async fn read(
         return Err(Error::NoMessage { id: id.clone(), seq: message });
     };
     let range = at.saturating_sub(around)..at + around + 1;
-    tell((store, redactor), id, &stored, range, Some(message)).await
+    excerpt((store, redactor), id, &stored, range, Some(message)).await
 }
 
 /// Reads how a conversation began.
@@ -186,7 +186,7 @@ pub(super) async fn begin(
     around: usize,
 ) -> Result<Value, Error> {
     let stored = messages_of(store, id).await?;
-    tell((store, redactor), id, &stored, 0..2 * around + 1, None).await
+    excerpt((store, redactor), id, &stored, 0..2 * around + 1, None).await
 }
 
 /// Returns what was not taken back. Summaries stay: they are found like what they
@@ -197,7 +197,7 @@ async fn messages_of(store: &ConversationStore, id: &ConversationId) -> Result<V
     Ok(stored)
 }
 
-async fn tell(
+async fn excerpt(
     (store, redactor): (&ConversationStore, &Redactor),
     id: &ConversationId,
     stored: &[Stored],

@@ -34,7 +34,7 @@ fn kept(value: &Value) -> Opaque {
 }
 
 #[test]
-fn blocks_are_told_as_they_come_and_kept_as_the_provider_wants_them_back() {
+fn blocks_are_reported_as_they_come_and_kept_as_the_provider_wants_them_back() {
     let usage = json!({"input_tokens": 5, "cache_read_input_tokens": 3,
         "cache_creation_input_tokens": 2, "output_tokens": 1});
     let redacted = json!({"type": "redacted_thinking", "data": "xyz"});
@@ -105,14 +105,16 @@ fn the_reason_to_stop_is_mapped_and_mended() {
 
 #[test]
 fn an_answer_that_broke_off_is_none_and_an_error_is_an_error() {
-    let said = start(0, &json!({"type": "text", "text": "Hello"}));
-    assert!(matches!(run(std::slice::from_ref(&said)).0, Err(AnswerFault::Cut(_))));
+    let dialogue = start(0, &json!({"type": "text", "text": "Hello"}));
+    assert!(matches!(run(std::slice::from_ref(&dialogue)).0, Err(AnswerFault::Cut(_))));
     assert!(matches!(
-        run(&[said.clone(), json!({"type": "message_stop"})]).0,
+        run(&[dialogue.clone(), json!({"type": "message_stop"})]).0,
         Err(AnswerFault::Cut(_))
     ));
     let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}});
-    let Err(AnswerFault::Refused(refusal)) = run(&[said, error]).0 else { panic!("no refusal") };
+    let Err(AnswerFault::Refused(refusal)) = run(&[dialogue, error]).0 else {
+        panic!("no refusal")
+    };
     assert_eq!(
         (refusal.names, refusal.message),
         (vec!["overloaded_error".to_owned()], "busy".to_owned())

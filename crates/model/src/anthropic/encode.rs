@@ -212,7 +212,7 @@ fn entries<'a>(
     }
     // The API wants a person's side to begin and to end with.
     if entries.first().is_some_and(|entry| entry.role == MessagesRole::Assistant) {
-        let content = vec![plain("(What was said before is left out.)")];
+        let content = vec![plain("(Earlier messages are left out.)")];
         entries.insert(0, MessagesEntry { role: MessagesRole::User, content });
     }
     if entries.last().is_some_and(|entry| entry.role == MessagesRole::Assistant) {
@@ -260,7 +260,7 @@ fn result_content<'a>(call: &Called<'a>, quirks: Quirks) -> Option<ResultContent
     Some(ResultContent::Blocks(words.into_iter().chain(call.images.iter().map(picture)).collect()))
 }
 
-type Blocks<'a> = Vec<MarkedBlock<'a>>;
+type MarkedBlocks<'a> = Vec<MarkedBlock<'a>>;
 
 /// Returns what the model said, and the results that follow it.
 fn assistant<'a>(
@@ -268,10 +268,10 @@ fn assistant<'a>(
     message: &'a AssistantMessage,
     calls: Vec<Called<'a>>,
     quirks: Quirks,
-) -> Result<(Blocks<'a>, Blocks<'a>), serde_json::Error> {
+) -> Result<(MarkedBlocks<'a>, MarkedBlocks<'a>), serde_json::Error> {
     let silent = message.text.trim().is_empty();
     if silent && calls.is_empty() {
-        // Thoughts alone are no message.
+        // Thoughts alone are not a message.
         return Ok((Vec::new(), Vec::new()));
     }
     let mut blocks = Vec::new();

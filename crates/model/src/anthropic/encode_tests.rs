@@ -32,7 +32,7 @@ fn messages(messages: &[Message]) -> Value {
     messages
 }
 
-fn said(text: &str, calls: &[(&str, &str)], reasoning: Vec<Reasoning>) -> Message {
+fn assistant_message(text: &str, calls: &[(&str, &str)], reasoning: Vec<Reasoning>) -> Message {
     let calls = calls.iter().map(|(id, arguments)| ToolCall {
         id: (*id).to_owned(),
         name: "t".to_owned(),
@@ -65,9 +65,9 @@ fn a_whole_request_has_the_apis_shape_and_marks_for_caching() {
     });
     let history = [
         Message::user("first"),
-        said("sure", &[], vec![]),
+        assistant_message("sure", &[], vec![]),
         Message::User(UserMessage { parts: vec![image] }),
-        said("", &[("c1", "{\"b\": 1, \"a\": 2}")], vec![]),
+        assistant_message("", &[("c1", "{\"b\": 1, \"a\": 2}")], vec![]),
         result("c1", "done", false),
     ];
     let parameters = json!({"type": "object"});
@@ -111,7 +111,7 @@ fn roles_alternate_and_results_come_before_words() {
     let history = [
         Message::user("one"),
         Message::user("two"),
-        said("", &[("a/1", "{}"), ("b", "oops")], vec![]),
+        assistant_message("", &[("a/1", "{}"), ("b", "oops")], vec![]),
         Message::user("steer"),
         result("b", "", true),
         result("a/1", "A", false),
@@ -135,9 +135,13 @@ fn roles_alternate_and_results_come_before_words() {
 
 #[test]
 fn a_cut_history_begins_and_ends_with_the_persons_side() {
-    let history = [said("", &[], vec![]), said("words \n", &[], vec![]), Message::user(" \n")];
+    let history = [
+        assistant_message("", &[], vec![]),
+        assistant_message("words \n", &[], vec![]),
+        Message::user(" \n"),
+    ];
     let wanted = json!([
-        {"role": "user", "content": [text("(What was said before is left out.)")]},
+        {"role": "user", "content": [text("(Earlier messages are left out.)")]},
         {"role": "assistant", "content": [text("words")]},
         {"role": "user", "content": [text("Continue.")]},
     ]);
@@ -158,10 +162,11 @@ fn thoughts_go_back_unchanged_to_who_made_them_and_to_nobody_else() {
         opaque("there", ProviderApi::AnthropicMessages, &json!("not a block")),
         Reasoning { text: "unsigned".to_owned(), opaque: None },
     ];
-    let history = [Message::user("q"), said("a", &[], reasoning.clone()), Message::user("b")];
+    let history =
+        [Message::user("q"), assistant_message("a", &[], reasoning.clone()), Message::user("b")];
     assert_eq!(messages(&history)[1]["content"], json!([block, text("a")]));
-    // Thoughts alone are no message.
-    let history = [Message::user("q"), said("", &[], reasoning), Message::user("b")];
+    // Thoughts alone are not a message.
+    let history = [Message::user("q"), assistant_message("", &[], reasoning), Message::user("b")];
     assert_eq!(messages(&history), json!([{"role": "user", "content": [text("q"), text("b")]}]));
 }
 
@@ -169,7 +174,7 @@ fn thoughts_go_back_unchanged_to_who_made_them_and_to_nobody_else() {
 fn a_request_without_tools_names_and_forbids_those_of_its_history() {
     let history = [
         Message::user("q"),
-        said("", &[("a", "{}"), ("b", "{}")], vec![]),
+        assistant_message("", &[("a", "{}"), ("b", "{}")], vec![]),
         result("a", "A", false),
     ];
     let sent = encode(&ModelRequest { messages: &history, ..ModelRequest::default() });
@@ -199,7 +204,8 @@ fn pictures_of_a_result_are_part_of_it() {
         Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned(), optional: false };
     let Message::Tool(shown) = result("c1", "a chart", false) else { panic!("no result") };
     let shown = Message::Tool(ToolResult { images: vec![image], ..shown });
-    let sent = messages(&[Message::user("hi"), said("", &[("c1", "{}")], vec![]), shown]);
+    let sent =
+        messages(&[Message::user("hi"), assistant_message("", &[("c1", "{}")], vec![]), shown]);
     let source = json!({"type": "base64", "media_type": "image/png", "data": "QUJD"});
     let content = json!([text("a chart"), {"type": "image", "source": source}]);
     let expected = json!([{"type": "tool_result", "tool_use_id": "c1", "content": content}]);

@@ -60,7 +60,7 @@ impl PartialCalls {
         position
     }
 
-    /// Returns the call that a piece goes on with; none: it begins another.
+    /// Returns the call that a piece continues with; none: it begins another.
     fn find(
         &self,
         index: Option<u64>,

@@ -57,7 +57,7 @@ fn a_name_in_pieces_is_announced_when_it_is_whole() {
 }
 
 #[test]
-fn calls_without_an_index_are_told_apart_by_their_ids() {
+fn calls_without_an_index_are_distinguished_by_their_ids() {
     let (calls, _) = put_together(&[
         json!([
             piece(None, Some("a"), Some("ls"), Some("{")),
@@ -70,13 +70,13 @@ fn calls_without_an_index_are_told_apart_by_their_ids() {
 }
 
 #[test]
-fn calls_without_index_and_id_are_told_apart_by_what_they_say() {
+fn calls_without_index_and_id_are_distinguished_by_what_they_say() {
     let whole = |name| piece(None, None, Some(name), Some("{}"));
     let (calls, names) = put_together(&[
         json!([whole("ls"), whole("ls"), piece(None, None, Some("pwd"), None)]),
         json!([whole("cat")]),
     ]);
-    // A name that follows a name without arguments goes on with it.
+    // A name that follows a name without arguments continues with it.
     assert_eq!(calls, ["new ls {}", "new ls {}", "new pwdcat {}"]);
     assert_eq!(names, ["ls", "ls", "pwdcat"]);
     let (calls, _) =

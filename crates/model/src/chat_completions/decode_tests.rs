@@ -27,7 +27,7 @@ fn message(events: &[&str]) -> AssistantMessage {
 }
 
 #[test]
-fn words_thoughts_and_figures_are_told_in_order_and_kept() {
+fn words_thoughts_and_figures_are_reported_in_order_and_kept() {
     let usage = json!({"choices": [], "usage": {
         "prompt_tokens": 100, "completion_tokens": 7, "cost": 0.0125,
         "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 10},
@@ -111,21 +111,21 @@ fn the_reason_to_stop_is_mapped_and_mended() {
 
 #[test]
 fn an_answer_that_broke_off_is_none() {
-    let said = chunk(&json!({"content": "Hello"}), None);
-    assert!(matches!(run(&[&said]).0, Err(AnswerFault::Cut(_))));
+    let reply = chunk(&json!({"content": "Hello"}), None);
+    assert!(matches!(run(&[&reply]).0, Err(AnswerFault::Cut(_))));
     assert!(matches!(run(&[]).0, Err(AnswerFault::Cut(_))));
     assert!(matches!(run(&["[DONE]"]).0, Err(AnswerFault::Cut(_))));
     assert!(matches!(run(&[&chunk(&json!({}), Some("error"))]).0, Err(AnswerFault::Cut(_))));
-    assert_eq!(message(&[&said, "[DONE]"]).text, "Hello");
+    assert_eq!(message(&[&reply, "[DONE]"]).text, "Hello");
 }
 
 #[test]
 fn an_error_in_the_stream_is_an_error_and_garbage_is_garbage() {
-    let said = chunk(&json!({"content": "Hello"}), None);
+    let reply = chunk(&json!({"content": "Hello"}), None);
     let error = r#"{"error":{"code":502,"message":"upstream died"},"choices":[]}"#;
-    let Err(AnswerFault::Refused(refusal)) = run(&[&said, error]).0 else { panic!("no refusal") };
+    let Err(AnswerFault::Refused(refusal)) = run(&[&reply, error]).0 else { panic!("no refusal") };
     assert_eq!((refusal.status, refusal.message.as_str()), (Some(502), "upstream died"));
-    assert!(matches!(run(&[&said, "{nonsense"]).0, Err(AnswerFault::Garbage(_))));
+    assert!(matches!(run(&[&reply, "{nonsense"]).0, Err(AnswerFault::Garbage(_))));
     assert!(matches!(run(&["[1]"]).0, Err(AnswerFault::Garbage(_))));
 }
 

@@ -21,7 +21,7 @@ struct ChatBody<'a> {
     tools: Vec<ChatTool<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
+    stream_options: Option<StreamOptionsField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ struct ChatBody<'a> {
 }
 
 #[derive(Serialize)]
-struct StreamOptions {
+struct StreamOptionsField {
     include_usage: bool,
 }
 
@@ -66,11 +66,11 @@ enum ChatContent<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ChatPiece<'a> {
     Text { text: Cow<'a, str> },
-    ImageUrl { image_url: ImageUrl },
+    ImageUrl { image_url: ImageUrlField },
 }
 
 #[derive(Serialize)]
-struct ImageUrl {
+struct ImageUrlField {
     url: String,
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn body(
             .collect(),
         stream: true,
         stream_options: (!quirks.without_stream_options)
-            .then_some(StreamOptions { include_usage: true }),
+            .then_some(StreamOptionsField { include_usage: true }),
         max_tokens,
         max_completion_tokens,
     };
@@ -235,7 +235,7 @@ fn shown<'a>(calls: &[Called<'a>]) -> Option<ChatContent<'a>> {
 
 fn picture<'a>(image: &Image) -> ChatPiece<'a> {
     let url = format!("data:{};base64,{}", image.media_type, image.data);
-    ChatPiece::ImageUrl { image_url: ImageUrl { url } }
+    ChatPiece::ImageUrl { image_url: ImageUrlField { url } }
 }
 
 fn user(message: &UserMessage, quirks: Quirks) -> Option<ChatContent<'_>> {

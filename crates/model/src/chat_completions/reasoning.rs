@@ -3,7 +3,7 @@
 //! There are three ways about: the plain fields `reasoning_content` and
 //! `reasoning`, and the list `reasoning_details`, whose entries may be signed
 //! or encrypted. A plain text goes back under the field it came in, and only
-//! amid the tool calls of the turn that goes on, which is where providers want
+//! amid the tool calls of the turn that continues, which is where providers want
 //! it; a list goes back always and unchanged.
 
 use serde_json::{Map, Value, json};
@@ -226,7 +226,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Returns thoughts and words of an answer that comes in pieces of a size.
-    fn told(answer: &str, size: usize) -> (String, String) {
+    fn split_text(answer: &str, size: usize) -> (String, String) {
         let mut tags = ThinkTags::default();
         let chars: Vec<char> = answer.chars().collect();
         let mut pieces: Vec<AnswerPiece> =
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_at_the_beginning_are_told_from_words_however_they_come() {
+    fn thoughts_at_the_beginning_are_distinguished_from_words_however_they_come() {
         let cases = [
             ("<think>hm, é</think>\n\nYes.", "hm, é", "Yes."),
             ("\n<thinking>a < b </thin</thinking>Yes.", "a < b </thin", "Yes."),
@@ -256,7 +256,7 @@ mod tests {
         for (answer, thoughts, words) in cases {
             for size in 1..=answer.len() {
                 assert_eq!(
-                    told(answer, size),
+                    split_text(answer, size),
                     (thoughts.into(), words.into()),
                     "{answer} by {size}"
                 );
@@ -268,7 +268,7 @@ mod tests {
         #[test]
         fn an_answer_without_a_tag_is_not_changed(answer in "[a-z <>/\n]{0,40}", size in 1_usize..9) {
             prop_assume!(!TAGS.iter().any(|(open, _)| answer.trim_start().starts_with(open)));
-            prop_assert_eq!(told(&answer, size), (String::new(), answer));
+            prop_assert_eq!(split_text(&answer, size), (String::new(), answer));
         }
     }
 }

@@ -165,11 +165,11 @@ async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() 
         assert_eq!(results.len(), 3, "{}", label(api));
         assert_eq!(results[0], "lantern");
         assert!(results[1].contains("interrupted") && results[2].contains("interrupted"));
-        let said = &asked.messages()
+        let dialogue = &asked.messages()
             [asked.messages().len() - if api == ProviderApi::ChatCompletions { 4 } else { 2 }];
         let thought = match api {
-            ProviderApi::ChatCompletions => &said["reasoning_content"],
-            ProviderApi::AnthropicMessages => &said["content"][0],
+            ProviderApi::ChatCompletions => &dialogue["reasoning_content"],
+            ProviderApi::AnthropicMessages => &dialogue["content"][0],
         };
         let wanted = match api {
             ProviderApi::ChatCompletions => json!("hm"),
@@ -182,14 +182,14 @@ async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() 
 }
 
 #[tokio::test]
-async fn a_refusal_and_a_full_page_are_told_from_an_end() {
+async fn a_refusal_and_a_full_page_are_distinguished_from_an_end() {
     for api in APIS {
-        for (said, wanted) in [
+        for (dialogue, wanted) in [
             (scripted::ScriptedFinish::Refusal, FinishReason::Refused),
             (scripted::ScriptedFinish::Length, FinishReason::Length),
             (scripted::ScriptedFinish::Stop, FinishReason::Stop),
         ] {
-            let server = server([ScriptedReply::text("so far").finish(said)]);
+            let server = server([ScriptedReply::text("so far").finish(dialogue)]);
             let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
             assert_eq!(outcome.result.unwrap().message.finish, wanted, "{}", label(api));
         }

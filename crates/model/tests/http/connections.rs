@@ -54,8 +54,8 @@ async fn dropping_the_call_hangs_up() {
         let server = server([ScriptedReply::text("a long story").chunked(2).hold_after(1)]);
         let models = models();
         let chat = models.chat(vec![endpoint(api, &server.base_url())]);
-        let told: Arc<Mutex<Vec<AnswerProgress>>> = Arc::default();
-        let heard = Arc::clone(&told);
+        let reported: Arc<Mutex<Vec<AnswerProgress>>> = Arc::default();
+        let heard = Arc::clone(&reported);
         let call = tokio::spawn(async move {
             let messages = [Message::user("hello")];
             let request = ModelRequest { messages: &messages, ..ModelRequest::default() };
@@ -72,7 +72,7 @@ async fn dropping_the_call_hangs_up() {
 }
 
 #[tokio::test]
-async fn words_are_told_before_the_answer_is_whole() {
+async fn words_are_reported_before_the_answer_is_whole() {
     for api in APIS {
         let server = server([ScriptedReply::text("one two").chunked(4).hold_after(1)]);
         let models = models();

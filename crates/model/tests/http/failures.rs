@@ -29,13 +29,13 @@ async fn what_cannot_succeed_fails_at_once() {
             assert_eq!((&*detail.provider, &*detail.model), ("scripted", "scripted-1"));
             assert_keyless(error);
             assert_eq!(server.requests().len(), 1);
-            assert!(outcome.told.is_empty());
+            assert!(outcome.reported.is_empty());
         }
     }
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_and_told() {
+async fn transient_failures_are_retried_and_reported() {
     for api in APIS {
         for status in [408, 409, 425, 429, 500, 502, 503, 529] {
             let server = server([
@@ -86,8 +86,8 @@ async fn a_wanted_pause_is_granted() {
         let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
         assert_eq!(outcome.text(), "ok");
         assert!(started.elapsed() >= Duration::from_millis(300), "{:?}", started.elapsed());
-        let AnswerProgress::Retrying { after, .. } = outcome.told[0] else {
-            panic!("{:?}", outcome.told)
+        let AnswerProgress::Retrying { after, .. } = outcome.reported[0] else {
+            panic!("{:?}", outcome.reported)
         };
         assert!(after >= Duration::from_millis(300), "{after:?}");
     }
@@ -157,11 +157,11 @@ async fn a_stalled_answer_times_out_and_is_tried_again() {
                     .unwrap();
             let outcome = ask(&models, vec![endpoint(api, &server.base_url())]).await;
             assert_eq!(outcome.text(), "whole", "{}", label(api));
-            let retrying = outcome.told.iter().find_map(|progress| match progress {
+            let retrying = outcome.reported.iter().find_map(|progress| match progress {
                 AnswerProgress::Retrying { reason, .. } => Some(reason),
                 _ => None,
             });
-            assert!(retrying.unwrap().contains("said nothing for 1 s"), "{retrying:?}");
+            assert!(retrying.unwrap().contains("sent nothing for 1 s"), "{retrying:?}");
             server.wait_for_hangup().await;
         }
     }
@@ -205,7 +205,7 @@ async fn a_redirect_is_not_followed_with_the_key() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_after_every_attempt() {
+async fn an_unreachable_provider_is_reported_after_every_attempt() {
     // Bound and closed again: nobody listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let outcome = ask(
@@ -256,8 +256,8 @@ async fn the_key_is_in_no_text_whatever_a_provider_repeats() {
             assert!(!debug.contains(KEY), "{debug}");
             let outcome = ask(&models, chain).await;
             assert_keyless(outcome.error());
-            let told = format!("{:?}", outcome.told);
-            assert!(!told.contains(KEY) && !told.contains("sk-never"), "{told}");
+            let reported = format!("{:?}", outcome.reported);
+            assert!(!reported.contains(KEY) && !reported.contains("sk-never"), "{reported}");
         }
     }
 }

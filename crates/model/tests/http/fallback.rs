@@ -8,7 +8,7 @@ use vestal_scripted_model::ScriptedReply;
 use crate::support::{ask, ask_with, endpoint, models, options, server};
 
 #[tokio::test]
-async fn the_next_model_answers_and_its_name_is_told() {
+async fn the_next_model_answers_and_its_name_is_reported() {
     let first = server([ScriptedReply::error(401, "no")]);
     let second = server([ScriptedReply::text("I am here")]);
     let mut other = endpoint(ProviderApi::AnthropicMessages, &second.base_url());
@@ -79,7 +79,7 @@ async fn a_conversation_stays_with_the_model_it_fell_back_to_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_conversation_too_long_is_told_and_nobody_else_is_asked() {
+async fn a_conversation_too_long_is_reported_and_nobody_else_is_asked() {
     let first =
         server([ScriptedReply::error(400, "This model's maximum context length is 10 tokens.")]);
     let second = server([ScriptedReply::text("never")]);

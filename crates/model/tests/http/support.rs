@@ -48,16 +48,16 @@ pub(crate) fn label(api: ProviderApi) -> &'static str {
     }
 }
 
-/// What came of a call, and what its watcher was told.
+/// The result of a call, and what its watcher received.
 pub(crate) struct Outcome {
     pub(crate) result: Result<ModelAnswer, ModelError>,
-    pub(crate) told: Vec<AnswerProgress>,
+    pub(crate) reported: Vec<AnswerProgress>,
 }
 
 impl Outcome {
     /// Returns the codes of the tellings: `text`, `retrying 2`, `fell back m`, ….
     pub(crate) fn story(&self) -> Vec<String> {
-        let story = self.told.iter().map(|progress| match progress {
+        let story = self.reported.iter().map(|progress| match progress {
             AnswerProgress::Text(text) => format!("text {text}"),
             AnswerProgress::Reasoning(text) => format!("reasoning {text}"),
             AnswerProgress::Call { name } => format!("call {name}"),
@@ -95,9 +95,9 @@ pub(crate) async fn ask_with(
     chat: &vestal_model::ModelChain,
     request: &ModelRequest<'_>,
 ) -> Outcome {
-    let mut told = Vec::new();
-    let result = chat.complete(request, &mut |progress| told.push(progress)).await;
-    Outcome { result, told }
+    let mut reported = Vec::new();
+    let result = chat.complete(request, &mut |progress| reported.push(progress)).await;
+    Outcome { result, reported }
 }
 
 /// Asserts that the key is in none of the texts an error has.

@@ -1,8 +1,8 @@
 //! `true`, from a program that uses the library, beside the alternative.
 
 use crate::Result;
+use crate::fixture::ContractBench;
 use crate::options::Plan;
-use crate::stage::Stage;
 use crate::workload::{self, in_session, stateless};
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::{Rounds, Samples, in_turn};
@@ -22,37 +22,37 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Returns the row of this pair.
-    pub(crate) fn row(&self, stage: &Stage, what: &str) -> BenchRow {
-        BenchRow::times(stage.label(what), &self.ours).beside(Figure::time(self.other.p50()))
+    pub(crate) fn row(&self, bench: &ContractBench, what: &str) -> BenchRow {
+        BenchRow::times(bench.label(what), &self.ours).beside(Figure::time(self.other.p50()))
     }
 }
 
 /// Beside `bash -c true`.
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let bash = || stage.bash("true");
-    let clean = stateless_pair(stage, TASK, plan.commands(), bash).await?;
-    let session = session_pair(stage, TASK, plan.commands(), bash).await?;
+pub(crate) async fn measure(bench: &ContractBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let bash = || bench.bash("true");
+    let clean = stateless_pair(bench, TASK, plan.commands(), bash).await?;
+    let session = session_pair(bench, TASK, plan.commands(), bash).await?;
     Ok(vec![
-        clean.row(stage, STATELESS).bar(Bar::Times(2.0)),
-        session.row(stage, SESSION).bar(Bar::Times(2.5)),
+        clean.row(bench, STATELESS).bar(Bar::Times(2.0)),
+        session.row(bench, SESSION).bar(Bar::Times(2.5)),
     ])
 }
 
 /// The same from a runtime of several threads, as servers have.
-pub(crate) async fn threaded(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let bash = || stage.bash("true");
-    let clean = stateless_pair(stage, TASK, plan.commands(), bash).await?;
-    Ok(vec![clean.row(stage, "true, stateless, from several threads")])
+pub(crate) async fn threaded(bench: &ContractBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let bash = || bench.bash("true");
+    let clean = stateless_pair(bench, TASK, plan.commands(), bash).await?;
+    Ok(vec![clean.row(bench, "true, stateless, from several threads")])
 }
 
 /// Runs `true` without a session in turn with the alternative.
 pub(crate) async fn stateless_pair(
-    stage: &Stage,
+    bench: &ContractBench,
     task: &str,
     rounds: Rounds,
     other: impl FnMut() -> Result<()>,
 ) -> Result<Pair> {
-    let sandbox = stage.sandbox(task).await?;
+    let sandbox = bench.sandbox(task).await?;
     let clean = async || stateless(&sandbox, "true").await.map(drop);
     let (ours, other) = in_turn(rounds, clean, other).await?;
     Ok(Pair { ours, other })
@@ -61,12 +61,12 @@ pub(crate) async fn stateless_pair(
 /// Runs `true` in the session that holds the workload, in turn with the
 /// alternative.
 pub(crate) async fn session_pair(
-    stage: &Stage,
+    bench: &ContractBench,
     task: &str,
     rounds: Rounds,
     other: impl FnMut() -> Result<()>,
 ) -> Result<Pair> {
-    let sandbox = stage.sandbox(task).await?;
+    let sandbox = bench.sandbox(task).await?;
     workload::prepare(&sandbox).await?;
     let session = async || in_session(&sandbox, "true").await.map(drop);
     let (ours, other) = in_turn(rounds, session, other).await?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::stage::Stage;
+use crate::fixture::ContractBench;
 use crate::workload::stateless;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
@@ -29,14 +29,14 @@ pub(crate) fn names(sandboxes: usize) -> [String; 2] {
 /// Makes so many sandboxes at once, which all run when this returns. Their commands
 /// are measured beside as many plain shells, which share the cores in the same way.
 pub(crate) async fn measure(
-    stage: &Stage,
+    bench: &ContractBench,
     sandboxes: usize,
     bar: Option<Bar>,
 ) -> Result<Vec<BenchRow>> {
     let mut crowd = JoinSet::new();
     for number in 0..sandboxes {
-        let stage = stage.clone();
-        crowd.spawn(async move { member(&stage, number).await });
+        let bench = bench.clone();
+        crowd.spawn(async move { member(&bench, number).await });
     }
     let (mut made, mut commands) = (Samples::default(), Samples::default());
     while let Some(member) = crowd.join_next().await {
@@ -44,21 +44,21 @@ pub(crate) async fn measure(
         made.extend(member.made);
         commands.extend(member.commands);
     }
-    let shells = shells(stage, sandboxes).await?;
-    let [new, at_once] = names(sandboxes).map(|what| stage.label(&what));
+    let shells = shells(bench, sandboxes).await?;
+    let [new, at_once] = names(sandboxes).map(|what| bench.label(&what));
     let at_once = BenchRow::times(at_once, &commands).p95_beside(Figure::time(shells.p95()));
     Ok(vec![BenchRow::times(new, &made), bar.into_iter().fold(at_once, BenchRow::bar)])
 }
 
 /// Runs as many commands at once without any sandbox.
-async fn shells(stage: &Stage, at_once: usize) -> Result<Samples> {
+async fn shells(bench: &ContractBench, at_once: usize) -> Result<Samples> {
     let mut crowd = JoinSet::new();
     for number in 0..at_once {
-        let stage = stage.clone();
+        let bench = bench.clone();
         crowd.spawn(async move {
             let mut samples = Samples::default();
             for command in 0..COMMANDS {
-                let shell = stage.bash_command(&format!("echo {number} {command}"));
+                let shell = bench.bash_command(&format!("echo {number} {command}"));
                 let start = Instant::now();
                 let output = tokio::process::Command::from(shell).output().await?;
                 samples.push(start.elapsed());
@@ -82,18 +82,18 @@ pub(crate) fn task(number: usize) -> String {
 }
 
 /// Makes a sandbox and runs its commands, each of which must say the right thing.
-async fn member(stage: &Stage, number: usize) -> Result<Member> {
+async fn member(bench: &ContractBench, number: usize) -> Result<Member> {
     let (mut made, mut commands) = (Samples::default(), Samples::default());
     let start = Instant::now();
-    let sandbox = stage.sandbox(&task(number)).await?;
+    let sandbox = bench.sandbox(&task(number)).await?;
     made.push(start.elapsed());
     for command in 0..COMMANDS {
         let start = Instant::now();
         let output = stateless(&sandbox, &format!("echo {number} {command}")).await?;
         commands.push(start.elapsed());
-        let said = output.stdout.text();
-        if said != format!("{number} {command}\n") {
-            return Err(format!("sandbox {number} said {said:?} to command {command}").into());
+        let printed = output.stdout.text();
+        if printed != format!("{number} {command}\n") {
+            return Err(format!("sandbox {number} said {printed:?} to command {command}").into());
         }
     }
     Ok(Member { made, commands })

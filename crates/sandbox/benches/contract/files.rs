@@ -7,8 +7,8 @@ use vestal_wire::FileEdit;
 
 use crate::Result;
 use crate::commands::TASK;
+use crate::fixture::ContractBench;
 use crate::options::Plan;
-use crate::stage::Stage;
 use crate::workload::SESSION;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::repeat;
@@ -23,8 +23,12 @@ pub(crate) const NAMES: [&str; 3] =
     ["read of a small file", "write of a small file", "patch of a small file"];
 
 /// Measures with the file at `path`, as commands in the sandbox see it.
-pub(crate) async fn measure(stage: &Stage, plan: Plan, path: &Path) -> Result<Vec<BenchRow>> {
-    let sandbox = stage.sandbox(TASK).await?;
+pub(crate) async fn measure(
+    bench: &ContractBench,
+    plan: Plan,
+    path: &Path,
+) -> Result<Vec<BenchRow>> {
+    let sandbox = bench.sandbox(TASK).await?;
     let files = sandbox.files(Some(SESSION)).await?;
     let content = content();
 
@@ -50,7 +54,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan, path: &Path) -> Result<Ve
     })
     .await?;
     let rows = NAMES.iter().zip([read, write, patch]);
-    Ok(rows.map(|(name, samples)| BenchRow::times(stage.label(name), &samples).bar(BAR)).collect())
+    Ok(rows.map(|(name, samples)| BenchRow::times(bench.label(name), &samples).bar(BAR)).collect())
 }
 
 fn content() -> Vec<u8> {

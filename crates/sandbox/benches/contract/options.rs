@@ -102,23 +102,40 @@ const LONG: Plan = Plan {
     },
 };
 
+/// The backends that have rows.
+const BACKENDS: [&str; 5] = ["local", "native", "docker", "podman", "ssh"];
+
 /// The command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) plan: Plan,
     pub(crate) format: ReportFormat,
+    /// The one backend whose rows are wanted.
+    pub(crate) only: Option<String>,
 }
 
 impl Options {
     pub(crate) fn from_arguments() -> Result<Self> {
-        let mut options = Self { plan: LONG, format: ReportFormat::Table };
-        for argument in std::env::args().skip(1) {
+        let mut options = Self { plan: LONG, format: ReportFormat::Table, only: None };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
             match argument.as_str() {
+                "--only" => {
+                    let name = arguments.next().filter(|name| BACKENDS.contains(&&**name));
+                    options.only =
+                        Some(name.ok_or_else(|| {
+                            format!("--only needs one of {}", BACKENDS.join(", "))
+                        })?);
+                }
                 "--short" => options.plan = SHORT,
                 "--json" => options.format = ReportFormat::Json,
                 // Cargo says this to every benchmark.
                 "--bench" => {}
-                other => return Err(format!("{other}: only --short and --json are known").into()),
+                other => {
+                    return Err(
+                        format!("{other}: only --short, --only and --json are known").into()
+                    );
+                }
             }
         }
         Ok(options)

@@ -5,12 +5,12 @@ use std::fs;
 use vestal_sandbox::Sandbox;
 
 use crate::Result;
-use crate::stage::Stage;
+use crate::fixture::ContractBench;
 
 /// Returns the process id of a sandbox's guest, as it says itself. Of no use
 /// where the guest counts processes otherwise than this machine does.
-pub(crate) async fn guest_pid(stage: &Stage, sandbox: &Sandbox) -> Result<u32> {
-    let file = stage
+pub(crate) async fn guest_pid(bench: &ContractBench, sandbox: &Sandbox) -> Result<u32> {
+    let file = bench
         .engine
         .sandboxes_dir()
         .join(sandbox.key().dir_name())

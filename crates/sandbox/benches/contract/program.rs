@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::Result;
 use crate::commands::{Pair, TASK};
+use crate::fixture::ContractBench;
 use crate::options::Plan;
-use crate::stage::Stage;
 use vestal_bench::program::BenchProgram;
 use vestal_bench::report::BenchRow;
 use vestal_bench::sample::{Rounds, in_turn};
@@ -15,28 +15,28 @@ pub(crate) const NAME: &str = "vestal run true, new process";
 
 /// Beside `bash -c true`.
 pub(crate) async fn measure(
-    stage: &Stage,
+    bench: &ContractBench,
     plan: Plan,
     program: &BenchProgram,
 ) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
-        Err(why) => return Ok(vec![BenchRow::not_run(stage.label(NAME), why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(bench.label(NAME), why)]),
     };
     let rounds = Rounds::new(plan.warm_up, plan.processes);
-    let pair = run_pair(stage, program, rounds, || stage.bash("true")).await?;
-    Ok(vec![pair.row(stage, NAME)])
+    let pair = run_pair(bench, program, rounds, || bench.bash("true")).await?;
+    Ok(vec![pair.row(bench, NAME)])
 }
 
 /// Runs the program in turn with the alternative.
 pub(crate) async fn run_pair(
-    stage: &Stage,
+    bench: &ContractBench,
     program: &Path,
     rounds: Rounds,
     other: impl FnMut() -> Result<()>,
 ) -> Result<Pair> {
     let ours = async || {
-        let output = command(stage, program, "true").output()?;
+        let output = command(bench, program, "true").output()?;
         if output.status.success() {
             return Ok(());
         }
@@ -47,8 +47,8 @@ pub(crate) async fn run_pair(
 }
 
 /// Returns the command that runs shell text in the sandbox that most rows use.
-pub(crate) fn command(stage: &Stage, program: &Path, text: &str) -> Command {
-    let mut command = stage.command(program);
-    command.env("VESTAL_HOME", stage.home()).args(["run", "--task", TASK, text]);
+pub(crate) fn command(bench: &ContractBench, program: &Path, text: &str) -> Command {
+    let mut command = bench.command(program);
+    command.env("VESTAL_HOME", bench.home()).args(["run", "--task", TASK, text]);
     command
 }

@@ -9,9 +9,9 @@ use vestal_sandbox::{Command, Sandbox};
 
 use crate::Result;
 use crate::commands::TASK;
+use crate::fixture::ContractBench;
 use crate::options::Plan;
 use crate::process::guest_pid;
-use crate::stage::Stage;
 use vestal_bench::process::resident;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
@@ -50,29 +50,29 @@ impl Growth {
         Ok(())
     }
 
-    fn row(&self, stage: &Stage, what: &str) -> BenchRow {
-        BenchRow::single(stage.label(what), Figure::size(self.most)).bar(FLAT)
+    fn row(&self, bench: &ContractBench, what: &str) -> BenchRow {
+        BenchRow::single(bench.label(what), Figure::size(self.most)).bar(FLAT)
     }
 }
 
 /// Beside a plain pipe.
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let sandbox = stage.sandbox(TASK).await?;
-    let guest = guest_pid(stage, &sandbox).await?;
-    let other = |text: &str| through_a_pipe(&mut stage.bash_command(text));
-    rows(stage, guest, (plan.streams, SIZE), other, None).await
+pub(crate) async fn measure(bench: &ContractBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let sandbox = bench.sandbox(TASK).await?;
+    let guest = guest_pid(bench, &sandbox).await?;
+    let other = |text: &str| through_a_pipe(&mut bench.bash_command(text));
+    rows(bench, guest, (plan.streams, SIZE), other, None).await
 }
 
 /// Streams `size` bytes so many times, in turn with the alternative, which runs
 /// the shell text it is given and returns how many bytes came.
 pub(crate) async fn rows(
-    stage: &Stage,
+    bench: &ContractBench,
     guest: u32,
     (times, size): (usize, u64),
     mut other: impl FnMut(&str) -> Result<u64>,
     bar: Option<Bar>,
 ) -> Result<Vec<BenchRow>> {
-    let sandbox = stage.sandbox(TASK).await?;
+    let sandbox = bench.sandbox(TASK).await?;
     let text = text(size);
     let mut growth = [Growth::of(std::process::id())?, Growth::of(guest)?];
     let (mut ours, mut others) = (Samples::default(), Samples::default());
@@ -85,13 +85,13 @@ pub(crate) async fn rows(
         others.push(start.elapsed());
     }
     let what = format!("{THROUGH_A_JOB}, {} MiB", size >> 20);
-    let stream = BenchRow::single(stage.label(&what), Figure::rate(size, ours.p50()))
+    let stream = BenchRow::single(bench.label(&what), Figure::rate(size, ours.p50()))
         .beside(Figure::rate(size, others.p50()));
     let [host, inside] = growth;
     Ok(vec![
         bar.into_iter().fold(stream, BenchRow::bar),
-        host.row(stage, HOST_GROWTH),
-        inside.row(stage, GUEST_GROWTH),
+        host.row(bench, HOST_GROWTH),
+        inside.row(bench, GUEST_GROWTH),
     ])
 }
 

@@ -15,7 +15,7 @@ use crate::{Bundle, Key, Overrides, Progress, ProgressSink, PublishedName};
 /// Looking ahead: whether an instance could be made.
 #[async_trait]
 pub trait Preflight: Send + Sync {
-    /// Checks, as far as that can be told beforehand, that an instance can be
+    /// Checks, as far as that can be determined beforehand, that an instance can be
     /// made with the settings of now, fetching what it takes.
     async fn vet(&self, overrides: &Overrides, progress: &ProgressSink)
     -> Result<(), BackendError>;
@@ -26,7 +26,7 @@ pub trait Preflight: Send + Sync {
 #[async_trait]
 pub trait Marked: Send + Sync {
     /// Returns how a running instance is found now, in case somebody else has
-    /// restarted it, and lets one that was paused go on.
+    /// restarted it, and lets one that was paused continue.
     async fn locate(&self, instance: &Instance) -> Result<Locator, BackendError>;
 
     /// Removes an instance that was found by its mark and does not run, if that
@@ -67,10 +67,15 @@ pub trait HostFiles: Send + Sync {
     ) -> Result<CopyTotals, BackendError>;
 }
 
-/// Copies of an instance's own filesystem, of which other instances are made
-/// (see [`Base`](super::Base)).
+/// Copies of an instance's own filesystem, or of files that the backend itself keeps,
+/// of which other instances are made (see [`Base`](super::Base)).
 #[async_trait]
 pub trait Copies: Send + Sync {
+    /// Returns what copies hold beside the files in directories of this machine.
+    fn copied_part(&self) -> CopiedPart {
+        CopiedPart::System
+    }
+
     /// Copies the own filesystem of an instance that does not run into `into`,
     /// an empty directory, and returns what it takes to make instances of it.
     /// What was made of it when it fails, or is given up on, is removed by the
@@ -105,7 +110,7 @@ pub trait Publishing: Send + Sync {
     ) -> Result<PathBuf, BackendError>;
 }
 
-/// What a backend can tell of its machine and of what happens to instances there.
+/// What a backend can report about its machine and what happens to instances there.
 #[async_trait]
 pub trait Diagnostics: Send + Sync {
     /// Returns what there is to say about the backend beyond the probe, given
@@ -115,6 +120,16 @@ pub trait Diagnostics: Send + Sync {
     /// Returns how many processes of a running instance the kernel has killed
     /// at its limit of memory, where that can be seen.
     fn memory_kills(&self, locator: &Locator) -> Option<u64>;
+}
+
+/// What the copies of a backend hold beside the files in directories of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopiedPart {
+    /// The instance's own filesystem.
+    System,
+    /// Workspace and home, which the backend itself keeps, and nothing of the instance: it
+    /// need not even be there.
+    Files,
 }
 
 /// What a backend needs to make instances of a copy; only it can read this.

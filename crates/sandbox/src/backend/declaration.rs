@@ -16,6 +16,8 @@ use crate::spec::Tightening;
 pub struct Declaration {
     /// The backend's name, as in `terminal.backend`.
     pub name: &'static str,
+    /// Other names that stand for it wherever its name is read.
+    pub aliases: &'static [&'static str],
     /// Names that people try for it, each with the advice they get.
     pub mistaken_names: &'static [(&'static str, &'static str)],
     /// How far instances keep commands away from the host.
@@ -50,7 +52,7 @@ pub struct Declaration {
     /// guest. What the sandbox itself could have written does not count.
     pub host_processes: fn(&Instance) -> Vec<HostProcess>,
     /// Makes the copied directory of an instance one of the sandbox with this
-    /// key hash, and returns whether there is a system in it to go on with.
+    /// key hash, and returns whether there is a system in it to continue with.
     /// Absent: an instance is not in its directory.
     pub adopt_copy: Option<fn(&Path, &str) -> io::Result<bool>>,
 }
@@ -59,6 +61,7 @@ impl Declaration {
     /// What holds for a backend that has nothing on this machine.
     pub const REMOTE: Self = Self {
         name: "remote",
+        aliases: &[],
         mistaken_names: &[],
         confinement: Confinement::Remote,
         host_directories: HostDirectories::None,
@@ -76,9 +79,9 @@ impl Declaration {
         adopt_copy: None,
     };
 
-    /// Returns whether directories of the host can be mounted in instances.
-    pub fn mounts_host_directories(&self) -> bool {
-        self.host_directories == HostDirectories::Mounted
+    /// Returns whether a directory of the host can be the workspace of an instance.
+    pub fn takes_host_directory(&self) -> bool {
+        matches!(self.host_directories, HostDirectories::Mounted | HostDirectories::Synced)
     }
 }
 
@@ -103,6 +106,9 @@ pub enum HostDirectories {
     All,
     /// Those that are mounted on request.
     Mounted,
+    /// A copy of one, as the workspace: it is kept the same as the original, before a command
+    /// and after it.
+    Synced,
     /// None.
     None,
 }
@@ -128,7 +134,7 @@ pub enum Remedy {
 /// Whose environment jobs start with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnvironment {
-    /// The caller's, stripped of secrets, each time anew.
+    /// The caller's, stripped of secrets, each time again.
     Callers,
     /// The instance's own.
     Guests,
@@ -159,7 +165,7 @@ pub enum Availability {
         advice: String,
     },
     /// A setting that it needs has a wrong value, so nobody can tell. Another
-    /// backend is no answer to that: the setting has to be corrected.
+    /// backend is not an answer to that: the setting has to be corrected.
     Misconfigured {
         /// What is wrong.
         problem: String,

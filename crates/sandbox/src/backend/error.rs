@@ -12,7 +12,7 @@ pub enum BackendError {
         id: String,
     },
     /// Something listens that is not the guest.
-    #[error("what answers for instance {id} is not its guest: {reason}")]
+    #[error("the process that answers for instance {id} is not its guest: {reason}")]
     Impostor {
         /// The instance.
         id: String,
@@ -68,8 +68,8 @@ pub enum BackendError {
         /// What to do about it.
         advice: String,
     },
-    /// The image is not there and cannot be had.
-    #[error("image {image} cannot be had: {reason}")]
+    /// The image is not there and cannot be obtained.
+    #[error("image {image} is not available: {reason}")]
     NoImage {
         /// The image.
         image: String,

@@ -44,7 +44,7 @@ pub struct InstanceRequest {
     pub owner: Option<Owner>,
     /// What was asked for this sandbox alone.
     pub overrides: Overrides,
-    /// What the guest is told. Paths are the host's: a backend whose guests
+    /// The guest's settings. Paths are the host's: a backend whose guests
     /// see others puts those in their place.
     pub guest: GuestSettings,
     /// What its own filesystem begins with; absent: with nothing of its own.
@@ -86,7 +86,7 @@ pub struct StartedInstance {
 pub enum InstanceState {
     /// Its first process runs; whether the guest answers is another matter.
     Running,
-    /// Its processes are there and held; [`Marked::locate`] lets them go on.
+    /// Its processes are there and held; [`Marked::locate`] lets them continue.
     Paused,
     /// It exists and does not run.
     Stopped {
@@ -153,7 +153,7 @@ pub struct Description {
     /// What weakens its isolation, at the user's own wish.
     pub weakened: Vec<String>,
     /// Whether its own filesystem began as a copy of another's, which is given
-    /// up when it is made anew.
+    /// up when it is rebuilt.
     pub is_copy: bool,
     /// How far it is a system of its own, where that depends on the machine.
     pub tier: Option<String>,

@@ -31,7 +31,7 @@ const MAX_LINE: u64 = 64 << 10;
 
 /// The user that copies.
 #[derive(Debug, Clone)]
-pub(crate) enum How {
+pub(crate) enum CopyingUser {
     /// This user.
     AsSelf,
     /// Root of a user namespace with these users, which may read the files of all of
@@ -47,7 +47,7 @@ pub(crate) enum How {
 /// [`copies_ended`](crate::store::copies_ended) waits for that.
 pub(crate) async fn copy(
     stage: &Path,
-    how: &How,
+    how: &CopyingUser,
     from: &Path,
     to: &Path,
     what: &str,
@@ -69,7 +69,7 @@ pub(crate) async fn copy(
             match CopyReport::parse(&line) {
                 Some(CopyReport::Progress { files, bytes, total }) => {
                     let what = what.to_owned();
-                    progress.tell(Progress::Copying { what, files, bytes, total });
+                    progress.report(Progress::Copying { what, files, bytes, total });
                 }
                 Some(end) => last = Some(end),
                 None => {}
@@ -83,7 +83,7 @@ pub(crate) async fn copy(
     let status = process.end().await.map_err(BackendError::io(failed()))?;
     match last {
         Some(CopyReport::Done(copied)) if status.success() => {
-            progress.tell(copied.as_progress(what));
+            progress.report(copied.as_progress(what));
             Ok(copied)
         }
         Some(CopyReport::Failed(failure)) => Err(failure.explain(what, to)),
@@ -94,13 +94,18 @@ pub(crate) async fn copy(
     }
 }
 
-fn command(stage: &Path, how: &How, from: &Path, to: &Path) -> Result<Command, BackendError> {
+fn command(
+    stage: &Path,
+    how: &CopyingUser,
+    from: &Path,
+    to: &Path,
+) -> Result<Command, BackendError> {
     let mut command = Command::new(stage);
     match how {
-        How::AsSelf => {
+        CopyingUser::AsSelf => {
             command.stdin(Stdio::null());
         }
-        How::Among(users) => {
+        CopyingUser::Among(users) => {
             let users = vestal_wire::encode(users)
                 .map_err(std::io::Error::other)
                 .and_then(|bytes| nameless_file("vestal-users", &bytes))

@@ -39,7 +39,7 @@ impl Place {
         self.dir.path().join("to")
     }
 
-    async fn copy(&self, how: How) -> Result<CopyTotals, BackendError> {
+    async fn copy(&self, how: CopyingUser) -> Result<CopyTotals, BackendError> {
         let progress = ProgressSink::default();
         copy(&self.stage, &how, &self.from(), &self.to(), "the files", &progress).await
     }
@@ -48,7 +48,10 @@ impl Place {
 #[tokio::test]
 async fn a_copy_is_made_and_counted() {
     let place = Place::with_files(50);
-    assert_eq!(place.copy(How::AsSelf).await.unwrap(), CopyTotals { files: 70, bytes: 350 });
+    assert_eq!(
+        place.copy(CopyingUser::AsSelf).await.unwrap(),
+        CopyTotals { files: 70, bytes: 350 }
+    );
     assert_eq!(fs::read_to_string(place.to().join("3/43")).unwrap(), "content");
 }
 
@@ -74,7 +77,10 @@ async fn a_copy_among_users_of_a_sandbox_keeps_their_owners() {
     let range = [IdRange { inside: 0, outside: OUTSIDE, count: 65_536 }];
     let users =
         UserMapping { uids: range.to_vec(), gids: range.to_vec(), mapping: Mapping::Privileged };
-    assert_eq!(place.copy(How::Among(users)).await.unwrap(), CopyTotals { files: 2, bytes: 7 });
+    assert_eq!(
+        place.copy(CopyingUser::Among(users)).await.unwrap(),
+        CopyTotals { files: 2, bytes: 7 }
+    );
     let copy = fs::metadata(place.to().join("0/0")).unwrap();
     assert_eq!((copy.uid(), copy.gid()), (OUTSIDE + 1000, OUTSIDE + 7));
 }
@@ -83,7 +89,7 @@ async fn a_copy_among_users_of_a_sandbox_keeps_their_owners() {
 async fn a_failure_is_explained_and_leaves_nothing() {
     let place = Place::with_files(1);
     fs::remove_dir_all(place.from()).unwrap();
-    let error = place.copy(How::AsSelf).await.unwrap_err();
+    let error = place.copy(CopyingUser::AsSelf).await.unwrap_err();
     assert!(
         error.to_string().contains("the files") && error.to_string().contains("from"),
         "{error}"
@@ -107,7 +113,8 @@ echo '{"done":true,"files":6,"bytes":7,"skipped":0}'
     fs::write(&script, output).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
     let (from, to) = (place.from(), place.to());
-    let copied = copy(&script, &How::AsSelf, &from, &to, "a home", &progress).await.unwrap();
+    let copied =
+        copy(&script, &CopyingUser::AsSelf, &from, &to, "a home", &progress).await.unwrap();
     assert_eq!(copied, CopyTotals { files: 6, bytes: 7 });
     let step =
         |files, bytes, total| Progress::Copying { what: "a home".to_owned(), files, bytes, total };
@@ -123,7 +130,8 @@ async fn a_program_that_ends_without_a_word_has_made_no_copy() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
     let progress = ProgressSink::default();
     let (from, to) = (place.from(), place.to());
-    let error = copy(&script, &How::AsSelf, &from, &to, "a home", &progress).await.unwrap_err();
+    let error =
+        copy(&script, &CopyingUser::AsSelf, &from, &to, "a home", &progress).await.unwrap_err();
     assert!(error.to_string().contains("it broke"), "{error}");
 }
 
@@ -137,7 +145,7 @@ async fn given_up(files: usize) -> bool {
     };
     let in_time = tokio::select! {
         biased;
-        copied = place.copy(How::AsSelf) => { copied.unwrap(); false }
+        copied = place.copy(CopyingUser::AsSelf) => { copied.unwrap(); false }
         () = appeared => true,
     };
     assert_ne!(place.to().exists(), in_time);
@@ -158,7 +166,8 @@ async fn a_copy_that_nobody_waits_for_is_gone_when_the_future_is() {
 /// as the death of its starter does; returns whether it was in time.
 async fn orphaned(files: usize) -> bool {
     let place = Place::with_files(files);
-    let mut command = command(&place.stage, &How::AsSelf, &place.from(), &place.to()).unwrap();
+    let mut command =
+        command(&place.stage, &CopyingUser::AsSelf, &place.from(), &place.to()).unwrap();
     let mut child = command.spawn().unwrap();
     drop(command);
     while !place.to().exists() {
@@ -242,7 +251,7 @@ fn what_keeps_changing_is_named() {
 }
 
 #[test]
-fn what_is_left_behind_is_said() {
+fn what_is_left_behind_is_reported() {
     for errno in [Some(28), Some(5)] {
         let left = Some("/home/s/to".to_owned());
         let (problem, _) = explained(CopyFailure { left, ..failure(errno, "broken") });

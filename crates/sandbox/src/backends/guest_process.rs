@@ -37,14 +37,14 @@ pub(super) fn at_rest(socket_dir: &Path) -> Result<InstanceState, BackendError> 
 pub(super) async fn kill(
     process: &ProcessId,
     instance: &Instance,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(), BackendError> {
     let handle = process.handle().map_err(BackendError::io("open the guest's process"))?;
     let Some(handle) = handle else {
         return Ok(());
     };
     handle.kill().map_err(BackendError::io("kill the guest"))?;
-    let ended = handle.ended_within(patience).await;
+    let ended = handle.ended_within(timeout).await;
     if ended.map_err(BackendError::io("wait for the guest's end"))? {
         Ok(())
     } else {
@@ -88,7 +88,6 @@ pub(super) struct Detached<'a> {
     pub(super) arguments: &'a [&'a str],
     /// The systemd scope to start it in, if there is one.
     pub(super) place: Option<ScopePlace<'a>>,
-    /// Its `PATH`.
     pub(super) path_variable: &'a OsStr,
     /// The instance, if the program must be found before it is ready.
     pub(super) mark: Option<&'a str>,
@@ -139,7 +138,7 @@ impl Detached<'_> {
         (self.started)();
         let line = read_ready(ready).await;
         if line.is_err() {
-            // It must not become ready after the caller was told that it failed.
+            // It must not become ready after the caller got an error.
             child.start_kill().ok();
         }
         // The child only forks and exits. Waiting leaves no zombie.

@@ -127,7 +127,7 @@ pub(super) fn vet(bind: &Path) -> Result<(), BackendError> {
 
 /// What the settings mount at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum MountAt {
     /// Nothing.
     Nothing,
     /// The host's directory with the same path, writable.
@@ -136,7 +136,7 @@ pub(super) enum At {
     Another,
 }
 
-impl At {
+impl MountAt {
     pub(super) fn of(source: Option<String>, read_only: bool, path: &Path) -> Self {
         let same = source.is_some_and(|source| Path::new(&source) == path);
         if same && !read_only { Self::Itself } else { Self::Another }

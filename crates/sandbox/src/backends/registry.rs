@@ -1,16 +1,20 @@
-//! The backends of this version.
+//! The backends of this version, and those that an engine knows.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
 
-use vestal_config::{Group, Settings};
+use vestal_config::{Group, Schema, Settings};
 
+use super::apptainer::Apptainer;
 use super::docker::Docker;
+#[cfg(feature = "kubernetes")]
+use super::kubernetes::Kubernetes;
 use super::local::Local;
 use super::native::Native;
 use super::ssh::Ssh;
-use super::{docker, local, native, ssh};
-use crate::HomeId;
-use crate::backend::{Backend, Declaration};
+use super::{apptainer, docker, kubernetes, local, native, ssh};
+use crate::backend::{Backend, Confinement, Declaration};
+use crate::{HomeId, settings};
 
 /// A backend that can be opened.
 #[derive(Clone, Copy)]
@@ -42,19 +46,127 @@ pub(crate) const REGISTRY: &[Registration] = &[
     },
     // Never taken unasked: the one before works everywhere.
     Registration {
+        declaration: &apptainer::DECLARATION,
+        settings: Some(&apptainer::settings::GROUP),
+        open: |settings, _| Arc::new(Apptainer::new(Arc::clone(settings))),
+    },
+    Registration {
         declaration: &ssh::DECLARATION,
         settings: Some(&ssh::settings::GROUP),
         open: |settings, home| Arc::new(Ssh::new(Arc::clone(settings), home.clone())),
     },
+    #[cfg(feature = "kubernetes")]
+    Registration {
+        declaration: &kubernetes::DECLARATION,
+        settings: Some(&kubernetes::settings::GROUP),
+        open: |settings, home| Arc::new(Kubernetes::new(Arc::clone(settings), home.clone())),
+    },
+];
+
+/// Backends that this version has and this build has not, each with its settings, which mean the
+/// same to every build, and with what to do.
+pub(crate) const UNBUILT: &[(&str, &Group, &str)] = &[
+    #[cfg(not(feature = "kubernetes"))]
+    (
+        "kubernetes",
+        &kubernetes::settings::GROUP,
+        "build it in: cargo install --path crates/cli --features kubernetes (or cargo run \
+         --release --features kubernetes)",
+    ),
 ];
 
 /// Names of backends that a later version will have.
-pub(crate) const RESERVED_NAMES: &[&str] =
-    &["apptainer", "singularity", "modal", "daytona", "kubernetes"];
+pub(crate) const RESERVED_NAMES: &[&str] = &["modal", "daytona"];
 
 /// Returns what every backend of this version declares, the best first.
 pub fn registered() -> impl Iterator<Item = &'static Declaration> {
     REGISTRY.iter().map(|registration| registration.declaration)
+}
+
+/// Returns the schema of sandboxes: what all of them have, and what each backend declares.
+pub fn schema() -> Schema {
+    let backends = REGISTRY.iter().filter_map(|backend| backend.settings);
+    let unbuilt = UNBUILT.iter().map(|(_, group, _)| *group);
+    Schema::new(std::iter::once(&settings::GROUP).chain(backends).chain(unbuilt))
+}
+
+/// The backends that an engine knows, the best first. Each is opened when it is first needed:
+/// most commands need one.
+#[derive(Debug)]
+pub(crate) struct Backends(Vec<KnownBackend>);
+
+struct KnownBackend {
+    declaration: &'static Declaration,
+    backend: LazyLock<Arc<dyn Backend>, OpenBackend>,
+}
+
+type OpenBackend = Box<dyn FnOnce() -> Arc<dyn Backend> + Send>;
+
+impl fmt::Debug for KnownBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.declaration.name)
+    }
+}
+
+impl Backends {
+    /// Returns those of the registry, for a home.
+    pub(crate) fn of_registry(settings: &Arc<Settings>, home: &HomeId) -> Self {
+        let known = |registration: &'static Registration| {
+            let (settings, home) = (Arc::clone(settings), home.clone());
+            KnownBackend {
+                declaration: registration.declaration,
+                backend: LazyLock::new(Box::new(move || (registration.open)(&settings, &home))),
+            }
+        };
+        Self(REGISTRY.iter().map(known).collect())
+    }
+
+    /// Returns exactly these.
+    pub(crate) fn exactly(backends: Vec<Arc<dyn Backend>>) -> Self {
+        let known = |backend: Arc<dyn Backend>| KnownBackend {
+            declaration: backend.declaration(),
+            backend: LazyLock::new(Box::new(move || backend)),
+        };
+        Self(backends.into_iter().map(known).collect())
+    }
+
+    /// Returns what each declares.
+    pub(crate) fn declarations(&self) -> impl Iterator<Item = &'static Declaration> {
+        self.0.iter().map(|known| known.declaration)
+    }
+
+    /// Returns each, opening it when it is reached.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
+        self.0.iter().map(|known| &*known.backend)
+    }
+
+    /// Returns those that `auto` may take: what comes after the one that works everywhere is
+    /// taken only when it is named.
+    pub(crate) fn unasked(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
+        let everywhere =
+            self.declarations().position(|declared| declared.confinement == Confinement::None);
+        self.iter().take(everywhere.map_or(usize::MAX, |last| last + 1))
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Backend>> {
+        self.find(|declared| declared.name == name)
+    }
+
+    /// Returns the first whose declaration fits.
+    pub(crate) fn find(
+        &self,
+        fits: impl Fn(&'static Declaration) -> bool,
+    ) -> Option<&Arc<dyn Backend>> {
+        self.0.iter().find(|known| fits(known.declaration)).map(|known| &*known.backend)
+    }
+
+    /// Returns the only one, if there is one only.
+    pub(crate) fn only(&self) -> Option<&Arc<dyn Backend>> {
+        match &self.0[..] {
+            [only] => Some(&only.backend),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -64,16 +176,15 @@ mod tests {
     use vestal_config::AnyKey as _;
 
     use super::*;
-    use crate::backend::Confinement;
     use crate::settings::keys;
 
     #[test]
     fn the_documentation_of_the_setting_names_the_backends_in_their_order() {
-        // Another machine is taken when it is named, and never unasked.
-        let names: Vec<&str> = registered()
-            .filter(|declared| declared.confinement != Confinement::Remote)
-            .map(|declared| declared.name)
-            .collect();
+        // What comes after the one that works everywhere is taken when it is named.
+        let home = crate::settings::testing::TestHome::new();
+        let id = HomeId("a1".to_owned());
+        let known = Backends::of_registry(&Arc::new(home.settings(&[], &[])), &id);
+        let names: Vec<&str> = known.unasked().map(|backend| backend.name()).collect();
         let (doc, order) = (keys::BACKEND.doc(), names.join(", else "));
         assert!(doc.ends_with(&format!("{order}.")), "{doc}");
     }
@@ -88,7 +199,10 @@ mod tests {
 
     #[test]
     fn each_name_has_one_backend_and_no_advice_against_it() {
-        let names: Vec<&str> = registered().map(|declared| declared.name).collect();
+        let names: Vec<&str> = registered()
+            .flat_map(|declared| std::iter::once(&declared.name).chain(declared.aliases))
+            .copied()
+            .collect();
         let distinct: BTreeSet<&str> = names.iter().copied().collect();
         assert_eq!(names.len(), distinct.len());
         for declared in registered() {

@@ -31,7 +31,7 @@ pub enum ChannelMessage {
 
 /// An open request: its answers are read here.
 ///
-/// Dropping a channel before its reply cancels it. What the request started may go on; a
+/// Dropping a channel before its reply cancels it. What the request started may continue; a
 /// job does.
 pub struct Channel {
     connection: Connection,
@@ -94,7 +94,7 @@ impl ChannelCore {
     pub(crate) fn open(&self, outbox: &Outbox, payload: &[u8]) -> Result<(), Closed> {
         let mut state = self.lock();
         if let ChannelPhase::Failed { reason, .. } = &state.phase {
-            // The owner has already been told that the request was not sent.
+            // The owner has already got the error that the request was not sent.
             return Err(reason.clone());
         }
         state.request_end = outbox.send(self.id, FrameKind::Open, Stream::Input, payload)?;

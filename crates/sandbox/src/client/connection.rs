@@ -189,7 +189,7 @@ impl ConnectionShared {
 
     /// Ends the connection: every open channel learns why, promptly.
     pub(crate) fn close(&self, reason: &Closed) {
-        // First of all nothing more is sent, so that what channels are told of
+        // First of all nothing more is sent, so that what channels learn about
         // their requests stays true.
         self.outbox.close(reason.clone());
         if self.mark_closed(reason)

@@ -36,7 +36,7 @@ pub enum Violation {
         kind: FrameKind,
     },
     /// Bytes on a stream that the request does not have.
-    #[error("{0:?} is no stream of this request")]
+    #[error("{0:?} is not a stream of this request")]
     UnexpectedStream(Stream),
     /// More bytes than the window allows.
     #[error("{len} bytes on {stream:?} with {left} left in the window")]
@@ -49,7 +49,7 @@ pub enum Violation {
         left: u32,
     },
     /// Something on a stream after its end.
-    #[error("{0:?} goes on after its end")]
+    #[error("{0:?} continues after its end")]
     AfterEnd(Stream),
     /// An event that cannot come now, or for this request.
     #[error("event out of turn: {0}")]
@@ -64,7 +64,7 @@ pub enum Violation {
     #[error("credit overflow on {0:?}")]
     Credit(Stream),
     /// The guest does not read what it is sent.
-    #[error("the guest reads nothing while it goes on sending")]
+    #[error("the guest keeps sending and reads nothing")]
     Unread,
     /// An answer that contradicts the question or itself.
     #[error("{0}")]
@@ -254,7 +254,8 @@ impl Expectation {
                 Shape::FileDone
             }
             CallRequest::File(call) => {
-                streams[Stream::Content as usize] = matches!(call.op, FileOp::Read { .. });
+                streams[Stream::Content as usize] =
+                    matches!(call.op, FileOp::Read { .. } | FileOp::Tree { .. });
                 Shape::of_file(&call.op)
             }
             CallRequest::Touch
@@ -307,7 +308,10 @@ impl Shape {
             FileOp::List { .. } => Self::FileList,
             FileOp::Stat { .. } => Self::FileStat,
             FileOp::Search(_) => Self::FileFound,
-            FileOp::Mkdir { .. } | FileOp::Move { .. } | FileOp::Delete { .. } => Self::FileDone,
+            FileOp::Mkdir { .. }
+            | FileOp::Move { .. }
+            | FileOp::Delete { .. }
+            | FileOp::Tree { .. } => Self::FileDone,
         }
     }
 

@@ -129,7 +129,7 @@ impl FakeGuest {
         while self.io.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
     }
 
-    /// Sends a frame; a host that has cut the guest off is no error.
+    /// Sends a frame; a host that has cut the guest off is not an error.
     pub(crate) async fn send(
         &mut self,
         channel: u32,

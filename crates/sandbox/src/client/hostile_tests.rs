@@ -59,7 +59,7 @@ fn job() -> JobId {
     "job".parse().unwrap()
 }
 
-/// Expects that the guest is cut off and that everybody is told why.
+/// Expects that the guest is cut off and that every caller gets the reason.
 async fn cut_off(
     connection: &Connection,
     channel: &mut Channel,
@@ -89,7 +89,7 @@ async fn a_guest_of_another_instance_is_refused() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_as_such() {
+async fn a_refusal_is_reported_as_such() {
     for (code, wrong_instance) in [(FaultCode::WrongInstance, true), (FaultCode::Busy, false)] {
         let error = greeted_with(async |guest| {
             let fault = encode(&Fault::new(code, "no")).unwrap();
@@ -131,7 +131,7 @@ async fn a_welcome_that_never_comes_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_guest_that_vanishes_before_the_welcome_is_told_as_such() {
+async fn a_guest_that_vanishes_before_the_welcome_is_reported_as_such() {
     let error = greeted_with(async |guest| guest.io.shutdown().await.unwrap()).await;
     assert!(matches!(error, ConnectError::Vanished), "{error:?}");
 }

@@ -230,7 +230,7 @@ impl Inbox {
 /// Streams a channel can have.
 pub(crate) const STREAMS: usize = 5;
 
-/// Consumed bytes are granted anew in portions of this size: often enough that
+/// Consumed bytes are granted again in portions of this size: often enough that
 /// the sender never waits for a reader who keeps up, seldom enough that credit
 /// frames cost nothing.
 const GRANT: u32 = WINDOW / 4;

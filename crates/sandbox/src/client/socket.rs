@@ -31,7 +31,7 @@ pub struct PeerExpectation {
 }
 
 impl PeerExpectation {
-    /// Expects nobody in particular: what can be told comes by other means.
+    /// Expects nobody in particular: what can be determined comes by other means.
     pub const fn anyone() -> Self {
         Self { uid: None, pid: None }
     }
@@ -41,7 +41,7 @@ impl PeerExpectation {
         Self { uid: Some(uid), pid: None }
     }
 
-    /// Expects exactly this process, whoever it runs as.
+    /// Expects exactly this process, as any user.
     pub const fn process(pid: u32) -> Self {
         Self { uid: None, pid: Some(pid) }
     }
@@ -59,7 +59,7 @@ pub enum SocketError {
     #[error("no guest listens there")]
     Absent,
     /// Something else lies where the socket should be.
-    #[error("what lies in the place of the guest's socket is none")]
+    #[error("the file in place of the guest's socket is not a socket")]
     NotASocket,
     /// Somebody else listens.
     #[error("process {pid:?} of user {uid} listens in the guest's place")]
@@ -89,7 +89,7 @@ pub async fn connect(dir: &Path, expect: PeerExpectation) -> Result<UnixStream, 
         None,
     )
     .map_err(io::Error::from)?;
-    connect_patiently(&socket, &address).await?;
+    connect_with_retries(&socket, &address).await?;
     let stream = UnixStream::from_std(std::os::unix::net::UnixStream::from(socket))?;
     check_peer(&stream, expect)?;
     Ok(stream)
@@ -108,7 +108,10 @@ fn open_socket_file(dir: &Path) -> Result<OwnedFd, SocketError> {
 
 /// Connects without blocking the thread. A full backlog answers at once with
 /// "again", and there is no event to wait for.
-async fn connect_patiently(socket: &OwnedFd, address: &SocketAddrUnix) -> Result<(), SocketError> {
+async fn connect_with_retries(
+    socket: &OwnedFd,
+    address: &SocketAddrUnix,
+) -> Result<(), SocketError> {
     let deadline = Instant::now() + BACKLOG_LIMIT;
     let mut pause = Duration::from_millis(1);
     loop {

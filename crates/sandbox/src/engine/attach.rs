@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use vestal_wire::HostRole;
 
 use super::owned::run_to_end;
-use super::sweep::Begin;
-use super::{Engine, Inner};
+use super::sweep::SweepStart;
+use super::{Engine, Inner, bring_up, lock, owned, policy, sweep};
 use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
 use crate::notice::Notice;
@@ -73,6 +73,25 @@ impl Engine {
         self.sandbox_with(task, &Overrides::default()).await
     }
 
+    /// Returns the sandbox of a task that has one, started if it was stopped. None is made: a name
+    /// that is mistyped is [`Error::NoSandbox`].
+    #[boxed]
+    pub async fn existing_sandbox(&self, task: &TaskName) -> Result<Sandbox, Error> {
+        if let Err(error @ Error::NoSandbox { .. }) = self.observe(task).await {
+            return Err(error);
+        }
+        self.sandbox(task).await
+    }
+
+    /// Connects to the sandbox of a task that has one, without using it unless it has to be started.
+    #[boxed]
+    pub async fn existing_connection(&self, task: &TaskName) -> Result<Connection, Error> {
+        match self.observe(task).await {
+            Err(Error::Stopped { .. }) => self.sandbox(task).await?.connection().await,
+            result => result,
+        }
+    }
+
     /// Returns the sandbox of a task with settings for this sandbox alone. They are
     /// recorded when it is made, and stay with it.
     #[boxed]
@@ -85,7 +104,7 @@ impl Engine {
         let key = self.inner.key(&task);
         // One task of this process opens the sandbox and the others share it: of two
         // owned instances, one would never be removed.
-        let turn = self.inner.open_lock(&key).lock_owned().await;
+        let turn = open_lock(&self.inner, &key).lock_owned().await;
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known
             && handle.is_usable()
@@ -94,15 +113,15 @@ impl Engine {
             return Ok(Sandbox::new(handle));
         }
         if self.inner.across_processes()? {
-            let attached = self.inner.attach(&key, &overrides).await?;
-            return Ok(self.inner.hold(key, attached, Ownership::Shared));
+            let attached = attach(&self.inner, &key, &overrides).await?;
+            return Ok(hold(&self.inner, key, attached, Ownership::Shared));
         }
         let inner = Arc::clone(&self.inner);
         // A caller that no longer waits leaves a sandbox that others find, the
         // idle reaper among them.
         run_to_end(async move {
-            let attached = inner.create_owned(&key, &overrides).await?;
-            let sandbox = inner.hold(key, attached, Ownership::Owned);
+            let attached = owned::create_owned(&inner, &key, &overrides).await?;
+            let sandbox = hold(&inner, key, attached, Ownership::Owned);
             drop(turn);
             Ok(sandbox)
         })
@@ -110,54 +129,50 @@ impl Engine {
     }
 }
 
-impl Inner {
-    /// Keeps hold of a sandbox for this process, until the end of the process
-    /// or of its use.
-    fn hold(self: &Arc<Self>, key: Key, attached: Attached, ownership: Ownership) -> Sandbox {
-        let handle = Handle::new(Arc::clone(self), key.clone(), attached, ownership);
-        self.handles().insert(key, Arc::clone(&handle));
-        self.start_idle_reaper();
-        Sandbox::new(handle)
-    }
+/// Keeps hold of a sandbox for this process, until the end of the process
+/// or of its use.
+fn hold(engine: &Arc<Inner>, key: Key, attached: Attached, ownership: Ownership) -> Sandbox {
+    let handle = Handle::new(Arc::clone(engine), key.clone(), attached, ownership);
+    engine.handles().insert(key, Arc::clone(&handle));
+    sweep::start_idle_reaper(engine);
+    Sandbox::new(handle)
 }
 
-impl Inner {
-    /// Returns the lock by which the tasks of this process take turns in
-    /// opening a sandbox.
-    fn open_lock(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.open_locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // A lock without waiters is referenced by the map alone.
-        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-        Arc::clone(locks.entry(key.clone()).or_default())
-    }
+/// Returns the lock by which the tasks of this process take turns in
+/// opening a sandbox.
+fn open_lock(engine: &Inner, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
+    let mut locks = engine.open_locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // A lock without waiters is referenced by the map alone.
+    locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+    Arc::clone(locks.entry(key.clone()).or_default())
+}
 
-    /// Attaches to the sandbox of a key. The first attempt neither takes the lock
-    /// nor asks the backend: a guest that greets as the recorded instance is proof
-    /// enough. It is skipped while an intent is on disk: another process is
-    /// stopping or removing the sandbox, or died doing so.
-    pub(crate) async fn attach(
-        self: &Arc<Self>,
-        key: &Key,
-        overrides: &Overrides,
-    ) -> Result<Attached, Error> {
-        let dir = self.dir(key);
-        if !dir.has_intent()
-            && let Some(attached) = self.attach_running(key, &dir, overrides, GREETING_SOON).await?
-        {
-            self.sweep_once(key, overrides, Begin::Quietly);
-            return self.settle_drift(key, attached).await;
-        }
-        self.sweep_once(key, overrides, Begin::AtOnce);
-        let lock = self.lock(key.task(), &dir).await?;
-        let attached = self.attach_locked(key, &dir, &lock, overrides).await?;
-        drop(lock);
-        self.settle_drift(key, attached).await
+/// Attaches to the sandbox of a key. The first attempt neither takes the lock
+/// nor asks the backend: a guest that greets as the recorded instance is proof
+/// enough. It is skipped while an intent is on disk: another process is
+/// stopping or removing the sandbox, or died doing so.
+pub(crate) async fn attach(
+    engine: &Arc<Inner>,
+    key: &Key,
+    overrides: &Overrides,
+) -> Result<Attached, Error> {
+    let dir = engine.dir(key);
+    if !dir.has_intent()
+        && let Some(attached) = attach_running(engine, key, &dir, overrides, GREETING_SOON).await?
+    {
+        sweep::sweep_once(engine, key, overrides, SweepStart::Quietly);
+        return policy::settle_drift(engine, key, attached).await;
     }
+    sweep::sweep_once(engine, key, overrides, SweepStart::AtOnce);
+    let lock = lock::lock(engine, key.task(), &dir).await?;
+    let attached = bring_up::attach_locked(engine, key, &dir, &lock, overrides).await?;
+    drop(lock);
+    policy::settle_drift(engine, key, attached).await
 }
 
 impl SandboxDir {
     /// Reads the record, which must be this key's.
-    pub(super) fn record_of(&self, key: &Key) -> Result<Option<SandboxRecord>, Error> {
+    pub(crate) fn record_of(&self, key: &Key) -> Result<Option<SandboxRecord>, Error> {
         let Some(record) = self.read_record()? else {
             return Ok(None);
         };
@@ -252,13 +267,13 @@ async fn greet_within(
     backend: &dyn Backend,
     instance: &Instance,
     role: HostRole,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Connection, GreetError> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let attempt = async || -> Result<Connection, GreetError> {
         let stream = backend.connect(instance).await?;
         let id = Some(instance.id.clone());
-        Ok(Connection::open_within(stream, role, id, patience).await?)
+        Ok(Connection::open_within(stream, role, id, timeout).await?)
     };
     let mut pause = FIRST_PAUSE;
     loop {
@@ -322,78 +337,77 @@ pub(super) enum GreetOutcome {
     Failed(GreetError),
 }
 
-impl Inner {
-    /// Attaches to the recorded instance if its guest greets; `None` when that
-    /// takes more than a connection.
-    pub(super) async fn attach_running(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        overrides: &Overrides,
-        patience: Duration,
-    ) -> Result<Option<Attached>, Error> {
-        match self.greet_recorded(key, dir, overrides, patience).await? {
-            GreetOutcome::Attached(attached) => Ok(Some(*attached)),
-            GreetOutcome::NoInstance | GreetOutcome::Failed(_) => Ok(None),
+/// Attaches to the recorded instance if its guest greets; `None` when that
+/// takes more than a connection.
+pub(super) async fn attach_running(
+    engine: &Inner,
+    key: &Key,
+    dir: &SandboxDir,
+    overrides: &Overrides,
+    timeout: Duration,
+) -> Result<Option<Attached>, Error> {
+    match greet_recorded(engine, key, dir, overrides, timeout).await? {
+        GreetOutcome::Attached(attached) => Ok(Some(*attached)),
+        GreetOutcome::NoInstance | GreetOutcome::Failed(_) => Ok(None),
+    }
+}
+
+/// Greets the recorded instance as a user of the sandbox.
+pub(super) async fn greet_recorded(
+    engine: &Inner,
+    key: &Key,
+    dir: &SandboxDir,
+    overrides: &Overrides,
+    timeout: Duration,
+) -> Result<GreetOutcome, Error> {
+    let Some(record) = dir.record_of(key)? else {
+        return Ok(GreetOutcome::NoInstance);
+    };
+    let overrides = overrides.clone().or(&record.overrides);
+    engine.check_backend(key.task(), &overrides, &record.backend)?;
+    let backend = Arc::clone(engine.backend(key.task(), &record.backend)?);
+    let Some(instance) = record.instance(dir) else {
+        return Ok(GreetOutcome::NoInstance);
+    };
+    let Some(instance_record) = record.instance else {
+        return Ok(GreetOutcome::NoInstance);
+    };
+    match greet_within(&*backend, &instance, HostRole::User, timeout).await {
+        Ok(connection) => Ok(GreetOutcome::Attached(Box::new(Attached {
+            backend,
+            connection,
+            instance,
+            generation: record.generation,
+            record: instance_record,
+            overrides,
+            before: StateBefore::Running,
+            notices: Vec::new(),
+        }))),
+        // The guest runs and has another version, or refuses. Only a guest
+        // that is stuck may be ended.
+        Err(GreetError::Connect(error @ (ConnectError::Version(_) | ConnectError::Refused(_)))) => {
+            Err(Error::Connect(error))
+        }
+        Err(reason) => {
+            tracing::debug!(instance = instance.id, %reason, "not running");
+            Ok(GreetOutcome::Failed(reason))
         }
     }
+}
 
-    /// Greets the recorded instance as a user of the sandbox.
-    pub(super) async fn greet_recorded(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        overrides: &Overrides,
-        patience: Duration,
-    ) -> Result<GreetOutcome, Error> {
-        let Some(record) = dir.record_of(key)? else {
-            return Ok(GreetOutcome::NoInstance);
-        };
-        let overrides = overrides.clone().or(&record.overrides);
-        self.check_backend(key.task(), &overrides, &record.backend)?;
-        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let Some(instance) = record.instance(dir) else {
-            return Ok(GreetOutcome::NoInstance);
-        };
-        let Some(instance_record) = record.instance else {
-            return Ok(GreetOutcome::NoInstance);
-        };
-        match greet_within(&*backend, &instance, HostRole::User, patience).await {
-            Ok(connection) => Ok(GreetOutcome::Attached(Box::new(Attached {
-                backend,
-                connection,
-                instance,
-                generation: record.generation,
-                record: instance_record,
-                overrides,
-                before: StateBefore::Running,
-                notices: Vec::new(),
-            }))),
-            // The guest runs and has another version, or refuses. Only a guest
-            // that is stuck may be ended.
-            Err(GreetError::Connect(
-                error @ (ConnectError::Version(_) | ConnectError::Refused(_)),
-            )) => Err(Error::Connect(error)),
-            Err(reason) => {
-                tracing::debug!(instance = instance.id, %reason, "not running");
-                Ok(GreetOutcome::Failed(reason))
-            }
-        }
-    }
-
-    /// Connects to the recorded instance, which must run. Nothing is started or
-    /// made, and no lock is taken.
-    pub(crate) async fn connect_recorded(
-        &self,
-        key: &Key,
-    ) -> Result<(Instance, Connection), Error> {
-        let (task, dir) = (key.task(), self.dir(key));
-        let record = dir.record_of(key)?;
-        let record = record.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
-        let backend = self.backend(task, &record.backend)?;
-        let instance = record.instance(&dir);
-        let instance = instance.ok_or_else(|| Error::Stopped { task: task.to_string() })?;
-        let connection = greet_existing(task, &**backend, &instance, HostRole::User).await?;
-        Ok((instance, connection))
-    }
+/// Connects to the recorded instance, which must run. Nothing is started or
+/// made, and no lock is taken.
+pub(crate) async fn connect_recorded(
+    engine: &Inner,
+    key: &Key,
+) -> Result<(Instance, Connection), Error> {
+    let (task, dir) = (key.task(), engine.dir(key));
+    let record = dir.record_of(key)?;
+    let record = record.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
+    engine.check_permitted(task, &record.overrides, &record.backend)?;
+    let backend = engine.backend(task, &record.backend)?;
+    let instance = record.instance(&dir);
+    let instance = instance.ok_or_else(|| Error::Stopped { task: task.to_string() })?;
+    let connection = greet_existing(task, &**backend, &instance, HostRole::User).await?;
+    Ok((instance, connection))
 }

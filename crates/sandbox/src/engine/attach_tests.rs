@@ -60,8 +60,8 @@ fn instance() -> Instance {
 #[tokio::test]
 async fn a_refused_connection_is_tried_again_after_growing_pauses() {
     let backend = Refusing::default();
-    let patience = Duration::from_millis(400);
-    let error = greet_within(&backend, &instance(), HostRole::User, patience).await.unwrap_err();
+    let timeout = Duration::from_millis(400);
+    let error = greet_within(&backend, &instance(), HostRole::User, timeout).await.unwrap_err();
     assert!(error.leaves_guest_unknown(&backend, &instance()), "{error:?}");
     // After 0, 20, 60, 140 and 300 ms; fewer where the machine is slow.
     let attempts = backend.attempts.load(Ordering::Relaxed);

@@ -10,7 +10,7 @@ use super::create::new_instance_id;
 use super::lock::{LockedSandbox, unlocated};
 use super::quiesce::{CopyCounter, Quiesced};
 use super::snapshot::snapshot_of;
-use super::{Engine, Inner};
+use super::{Engine, Inner, create, lock, quiesce, remove};
 use crate::backend::Base;
 use crate::store::{Intent, KeyLock, SandboxDir, SandboxRecord};
 use crate::{
@@ -42,18 +42,18 @@ impl Engine {
         busy: WhileBusy,
     ) -> Result<Forked, Error> {
         let (from, to, name) = (self.key(from), self.key(to), snapshot.cloned());
-        let work = self.inner.run_watched(|inner, mut attended| async move {
+        let work = lock::run_watched(&self.inner, |inner, mut attended| async move {
             let (source_dir, dir) = (inner.dir(&from), inner.dir(&to));
             // Nothing is made for a fork that has nothing to begin with.
-            inner.refuse_owned(&from)?;
+            quiesce::refuse_owned(&inner, &from)?;
             if !source_dir.exists() {
                 return Err(Error::NoSandbox { task: from.task().to_string() });
             }
-            let locking = inner.lock_both(&from, &to);
+            let locking = lock_both(&inner, &from, &to);
             let (source_lock, lock) = attended.or_leave(to.task(), locking).await?;
             let source = match &name {
                 Some(name) => saved_source(&from, &source_dir, name),
-                None => inner.quiesce_source(&from, &source_dir, busy).await,
+                None => quiesce_source(&inner, &from, &source_dir, busy).await,
             };
             let source = match source {
                 Ok(source) => source,
@@ -63,10 +63,10 @@ impl Engine {
                 }
             };
             let locked = LockedSandbox { key: &to, dir: &dir, lock: &lock };
-            let copying = Box::pin(inner.copy_fork(&from, locked, source, name.is_none()));
+            let copying = Box::pin(copy_fork(&inner, &from, locked, source, name.is_none()));
             let forked = attended.or_undo(&inner, to.task(), &dir, copying).await;
             if name.is_none() {
-                inner.finish(from.task(), &source_dir).await?;
+                lock::finish(&inner, from.task(), &source_dir).await?;
             }
             if forked.is_err() {
                 dir.remove_if_bare()?;
@@ -78,123 +78,120 @@ impl Engine {
     }
 }
 
-impl Inner {
-    /// Locks the sandbox to copy and the one to make of it, which must not be
-    /// there. Locks are taken in the order of their paths, so that two processes
-    /// never wait for each other.
-    async fn lock_both(&self, from: &Key, to: &Key) -> Result<(KeyLock, KeyLock), Error> {
-        let (source, target) = (self.dir(from), self.dir(to));
-        let exists = || Error::from(CopyError::SandboxExists { task: to.task().to_string() });
-        if from == to || !target.is_bare()? && !target.has_intent() {
-            return Err(exists());
-        }
-        let (source_lock, target_lock) = if source.path() < target.path() {
-            let source_lock = self.lock_existing(from.task(), &source).await?;
-            (source_lock, self.lock(to.task(), &target).await?)
-        } else {
-            let target_lock = self.lock(to.task(), &target).await?;
-            match self.lock_existing(from.task(), &source).await {
-                Ok(source_lock) => (source_lock, target_lock),
-                Err(error) => {
-                    target.remove_if_bare()?;
-                    return Err(error);
-                }
+/// Locks the sandbox to copy and the one to make of it, which must not be
+/// there. Locks are taken in the order of their paths, so that two processes
+/// never wait for each other.
+async fn lock_both(engine: &Inner, from: &Key, to: &Key) -> Result<(KeyLock, KeyLock), Error> {
+    let (source, target) = (engine.dir(from), engine.dir(to));
+    let exists = || Error::from(CopyError::SandboxExists { task: to.task().to_string() });
+    if from == to || !target.is_bare()? && !target.has_intent() {
+        return Err(exists());
+    }
+    let (source_lock, target_lock) = if source.path() < target.path() {
+        let source_lock = lock::lock_existing(engine, from.task(), &source).await?;
+        (source_lock, lock::lock(engine, to.task(), &target).await?)
+    } else {
+        let target_lock = lock::lock(engine, to.task(), &target).await?;
+        match lock::lock_existing(engine, from.task(), &source).await {
+            Ok(source_lock) => (source_lock, target_lock),
+            Err(error) => {
+                target.remove_if_bare()?;
+                return Err(error);
             }
-        };
-        if target.is_bare()? { Ok((source_lock, target_lock)) } else { Err(exists()) }
-    }
+        }
+    };
+    if target.is_bare()? { Ok((source_lock, target_lock)) } else { Err(exists()) }
+}
 
-    async fn quiesce_source(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        busy: WhileBusy,
-    ) -> Result<ForkSource, Error> {
-        let still = self.quiesce_to_copy(key, dir, busy).await?;
-        let Quiesced { record, instance, .. } = still;
-        Ok(ForkSource {
-            trees: dir.path().to_owned(),
-            backend: record.backend,
-            overrides: record.overrides,
-            base: instance.map(Base::Instance),
-        })
-    }
+async fn quiesce_source(
+    engine: &Inner,
+    key: &Key,
+    dir: &SandboxDir,
+    busy: WhileBusy,
+) -> Result<ForkSource, Error> {
+    let still = quiesce::quiesce_to_copy(engine, key, dir, busy).await?;
+    let Quiesced { record, instance, .. } = still;
+    Ok(ForkSource {
+        trees: dir.path().to_owned(),
+        backend: record.backend,
+        overrides: record.overrides,
+        base: instance.map(Base::Instance),
+    })
+}
 
-    /// Makes a sandbox as a copy of another, under both locks.
-    async fn copy_fork(
-        &self,
-        from: &Key,
-        locked: LockedSandbox<'_>,
-        source: ForkSource,
-        lends: bool,
-    ) -> Result<Forked, Error> {
-        let LockedSandbox { key, dir, .. } = locked;
-        let task = key.task();
-        let backend = Arc::clone(self.backend(task, &source.backend)?);
-        let mut record =
-            SandboxRecord::new(key, backend.name(), source.overrides, Timestamp::now());
-        self.bind_backend(&mut record)?;
-        let instance = source.base.is_some().then(|| new_instance_id(dir)).transpose()?;
-        dir.write_intent(Intent::Fork {
-            from: from.task().to_string(),
-            backend: backend.name().to_owned(),
-            instance: instance.clone(),
-        })?;
-        failpoint::reach("fork.intent-written");
-        if lends {
-            self.dir(from).write_intent(Intent::Lend { to: task.to_string() })?;
-        }
-        let mut remarks = Vec::new();
-        if let Some(mount) = &record.overrides.mount {
-            let mount = mount.display();
-            remarks.push(format!("both have {mount} for their workspace: it was not copied"));
-        }
-        let counter = CopyCounter::default();
-        self.copy_trees(&*backend, &source.trees, dir.path(), &counter).await?;
-        failpoint::reach("fork.files-copied");
-        if let Some(id) = instance {
-            record.generation += 1;
-            let progress = counter.listen(&self.progress);
-            let made = self.make(locked, &mut record, id, source.base, &progress).await;
-            remarks.extend(made.map_err(|unmade| unmade.error)?);
-            failpoint::reach("fork.instance-made");
-        }
-        dir.write_record(&record)?;
-        failpoint::reach("fork.record-written");
-        dir.clear_intent()?;
-        let copied = counter.total();
-        Ok(Forked {
-            task: task.clone(),
-            backend: record.backend,
-            files: copied.files,
-            bytes: copied.bytes,
-            remarks,
-        })
+/// Makes a sandbox as a copy of another, under both locks.
+async fn copy_fork(
+    engine: &Inner,
+    from: &Key,
+    locked: LockedSandbox<'_>,
+    source: ForkSource,
+    lends: bool,
+) -> Result<Forked, Error> {
+    let LockedSandbox { key, dir, .. } = locked;
+    let task = key.task();
+    let backend = Arc::clone(engine.backend(task, &source.backend)?);
+    let mut record = SandboxRecord::new(key, backend.name(), source.overrides, Timestamp::now());
+    engine.bind_backend(&mut record)?;
+    let instance = source.base.is_some().then(|| new_instance_id(dir)).transpose()?;
+    dir.write_intent(Intent::Fork {
+        from: from.task().to_string(),
+        backend: backend.name().to_owned(),
+        instance: instance.clone(),
+    })?;
+    failpoint::reach("fork.intent-written");
+    if lends {
+        engine.dir(from).write_intent(Intent::Lend { to: task.to_string() })?;
     }
+    let mut remarks = Vec::new();
+    if let Some(mount) = &record.overrides.mount {
+        let mount = mount.display();
+        remarks.push(format!("both have {mount} for their workspace: it was not copied"));
+    }
+    let counter = CopyCounter::default();
+    quiesce::copy_trees(engine, &*backend, &source.trees, dir.path(), &counter).await?;
+    failpoint::reach("fork.files-copied");
+    if let Some(id) = instance {
+        record.generation += 1;
+        let progress = counter.listen(&engine.progress);
+        let made = create::make(engine, locked, &mut record, id, source.base, &progress).await;
+        remarks.extend(made.map_err(|unmade| unmade.error)?);
+        failpoint::reach("fork.instance-made");
+    }
+    dir.write_record(&record)?;
+    failpoint::reach("fork.record-written");
+    dir.clear_intent()?;
+    let copied = counter.total();
+    Ok(Forked {
+        task: task.clone(),
+        backend: record.backend,
+        files: copied.files,
+        bytes: copied.bytes,
+        remarks,
+    })
+}
 
-    /// Removes a fork whose maker died, unless its record was written: without the
-    /// record it is not a sandbox.
-    pub(super) async fn finish_fork(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        backend: &str,
-        instance: Option<String>,
-    ) -> Result<(), Error> {
-        if dir.read_record()?.is_some() {
-            return Ok(dir.clear_intent()?);
-        }
-        let backend = Arc::clone(self.backend(task, backend)?);
-        if let Some(id) = instance {
-            let half_made = unlocated(dir, id);
-            backend.remove(&half_made).await.map_err(Error::backend(backend.name()))?;
-        }
-        // The intent goes with the directory.
-        if let Some(aside) = dir.move_aside()? {
-            self.delete(&*backend, &aside).await?;
-        }
-        Ok(())
+/// Removes a fork whose maker died, unless its record was written: without the
+/// record it is not a sandbox.
+pub(super) async fn finish_fork(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    backend: &str,
+    instance: Option<String>,
+) -> Result<(), Error> {
+    if dir.read_record()?.is_some() {
+        return Ok(dir.clear_intent()?);
     }
+    let backend = Arc::clone(engine.backend(task, backend)?);
+    if let Some(id) = instance {
+        let half_made = unlocated(dir, id);
+        backend.remove(&half_made).await.map_err(Error::backend(backend.name()))?;
+    }
+    // The intent goes with the directory.
+    if let Some(aside) = dir.move_aside()? {
+        remove::delete(&*backend, &aside).await?;
+    }
+    Ok(())
 }
 
 /// Returns a snapshot to be copied.

@@ -15,14 +15,18 @@ use vestal_wire::{AttachJob, CallReply, CallRequest, HostRole, Status};
 use super::attach::{greet, greet_existing};
 use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
-use super::reap::last_sign_of_life;
-use super::{Engine, Inner};
-use crate::backend::{Backend, Description, Instance, InstanceState, Locator};
+use super::reap::last_activity;
+use super::{Engine, Inner, reap};
+use crate::backend::{
+    Backend, Confinement, Description, HostProcess, Instance, InstanceState, Locator,
+};
 use crate::client::Connection;
 use crate::job::{JobStream, Observer};
 use crate::settings::keys;
 use crate::spec::Drift;
-use crate::store::{InstanceMark, SandboxDir, SandboxRecord, list_dirs};
+use crate::store::{
+    InstanceMark, LastKnownRecord, SandboxDir, SandboxRecord, list_dirs, runs_here,
+};
 use crate::{Error, Overrides, ProcessId, TaskName};
 
 /// How long a listing waits for one guest.
@@ -46,6 +50,19 @@ pub enum SummaryState {
     Unknown,
 }
 
+/// What was last known of a sandbox that has not answered in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastKnown {
+    /// Its state: running or stopped.
+    pub state: SummaryState,
+    /// When that was.
+    pub at: Timestamp,
+    /// Jobs that ran.
+    pub jobs_running: u32,
+    /// When it had last been used.
+    pub last_used_at: Option<Timestamp>,
+}
+
 /// What a listing shows of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSummary {
@@ -63,10 +80,12 @@ pub struct SandboxSummary {
     pub state: SummaryState,
     /// The image it was made from, where the backend has images.
     pub image: Option<String>,
-    /// What else its backend tells of the instance.
+    /// What else its backend reports about the instance.
     pub description: Description,
     /// Why its state is unknown.
     pub trouble: Option<String>,
+    /// What was known of it before, where its state is unknown and it is on another machine.
+    pub last_known: Option<LastKnown>,
     /// What was asked for this sandbox alone.
     pub overrides: Overrides,
     /// When the instance, or else the sandbox, was made.
@@ -98,13 +117,19 @@ pub struct SandboxSummary {
 }
 
 impl Engine {
-    /// Returns every sandbox of this profile. Being listed is not being used.
+    /// Returns every sandbox of this profile. Being listed is not being used. Machines that are
+    /// far or slow are not waited for: what was last known of a sandbox there is returned, as
+    /// that.
     #[boxed]
     pub async fn list(&self) -> Result<Vec<SandboxSummary>, Error> {
-        let deadline = Instant::now() + self.inner.probe_timeouts.listing;
+        let now = Instant::now();
+        let deadlines = Deadlines {
+            here: now + self.inner.probe_timeouts.listing,
+            elsewhere: now + self.inner.probe_timeouts.listing.min(ELSEWHERE_WITHIN),
+        };
         let dirs = list_dirs(&self.inner.sandboxes)?;
         let asked: Vec<BoxFuture<'_, _>> =
-            dirs.iter().map(|dir| self.inner.summaries(dir, deadline).boxed()).collect();
+            dirs.iter().map(|dir| summaries(&self.inner, dir, deadlines).boxed()).collect();
         let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         let mut summaries = Vec::new();
         for (dir, answer) in dirs.iter().zip(answers) {
@@ -123,8 +148,10 @@ impl Engine {
     #[boxed]
     pub async fn inspect(&self, task: &TaskName) -> Result<Vec<SandboxSummary>, Error> {
         let dir = self.inner.dir(&self.inner.key(task));
-        let found =
-            self.inner.summaries(&dir, Instant::now() + self.inner.probe_timeouts.listing).await?;
+        // Who asks for one waits for it.
+        let deadline = Instant::now() + self.inner.probe_timeouts.listing;
+        let deadlines = Deadlines { here: deadline, elsewhere: deadline };
+        let found = summaries(&self.inner, &dir, deadlines).await?;
         if found.is_empty() { Err(Error::NoSandbox { task: task.to_string() }) } else { Ok(found) }
     }
 
@@ -144,6 +171,7 @@ impl Engine {
         let dir = self.inner.dir(&key);
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
+        self.inner.check_permitted(task, &record.overrides, &record.backend)?;
         let backend = self.inner.backend(task, &record.backend)?;
         let instance = record.instance(&dir).ok_or_else(stopped)?;
         greet_existing(task, &**backend, &instance, HostRole::Observer).await
@@ -162,180 +190,223 @@ impl Engine {
     }
 }
 
-impl Inner {
-    async fn summaries(
-        &self,
-        dir: &SandboxDir,
-        deadline: Instant,
-    ) -> Result<Vec<SandboxSummary>, Error> {
-        let record = dir.read_record()?;
-        let mut found = Vec::new();
-        if let Some(record) = &record {
-            found.push(self.summarise(dir, record, deadline).await?);
-        }
-        for id in dir.instance_ids()? {
-            let current = record.as_ref().and_then(|record| record.instance.as_ref());
-            if current.is_none_or(|current| current.id != id) {
-                found.extend(self.summarise_owned(dir, id, deadline).await?);
-            }
-        }
-        Ok(found)
+impl Engine {
+    /// Returns the task of the sandbox of this profile that one of these processes is the guest of:
+    /// given a process with its parents, the sandbox that it runs in. Engines on another machine have
+    /// no processes here.
+    pub fn sandbox_of_processes(&self, pids: &[u32]) -> Option<TaskName> {
+        let dirs = list_dirs(&self.inner.sandboxes).ok()?;
+        dirs.iter().find_map(|dir| {
+            let record = dir.read_record().ok().flatten()?;
+            let declared = self.inner.declaration(&record.backend)?;
+            let instance = record.instance.as_ref()?;
+            let processes = (declared.host_processes)(&instance.located(dir));
+            let is_one = processes.into_iter().any(|process| match process {
+                HostProcess::Known(process) => pids.contains(&process.pid),
+                HostProcess::Number(pid) => pids.contains(&pid),
+            });
+            // The number may be another process's by now.
+            (is_one && runs_here(dir, declared, instance)).then(|| record.task.parse().ok())?
+        })
     }
+}
 
-    async fn summarise(
-        &self,
-        dir: &SandboxDir,
-        record: &SandboxRecord,
-        deadline: Instant,
-    ) -> Result<SandboxSummary, Error> {
-        let made = record.instance.as_ref();
-        let backend = self.backend_for(Some(record), None)?;
-        let description = made.map(|made| backend.describe(&made.locator)).unwrap_or_default();
-        let mut summary = SandboxSummary {
-            profile: record.profile.clone(),
-            task: record.task.clone(),
-            backend: record.backend.clone(),
-            id: made.map(|made| made.id.clone()),
-            generation: record.generation,
-            state: SummaryState::Absent,
-            image: description.image.clone(),
-            description,
-            trouble: None,
-            overrides: record.overrides.clone(),
-            created_at: made.map_or(record.created_at, |made| made.created_at),
-            last_used_at: None,
-            idle: None,
-            expires_at: None,
-            jobs_running: 0,
-            drift: Vec::new(),
-            spec: made.map(|made| made.spec.clone()).unwrap_or_default(),
-            retention: made.and_then(|made| made.retention_seconds.map(Duration::from_secs)),
-            locator: made.map(|made| made.locator.clone()).unwrap_or_default(),
-            owned: false,
-            owner: None,
-            dir: dir.path().to_owned(),
-            // An unreadable directory is reported by the listing of snapshots.
-            snapshots: dir.snapshot_names().map_or(0, |names| names.len()),
-        };
-        let (Some(made), Some(instance)) = (made, record.instance(dir)) else {
+/// How long a listing waits for sandboxes on another machine.
+const ELSEWHERE_WITHIN: Duration = Duration::from_millis(1500);
+
+/// Until when answers are waited for.
+#[derive(Debug, Clone, Copy)]
+struct Deadlines {
+    /// From this machine, and engines that it reaches.
+    here: Instant,
+    /// From other machines.
+    elsewhere: Instant,
+}
+
+impl Deadlines {
+    fn of(self, backend: &dyn Backend) -> Instant {
+        if is_elsewhere(backend) { self.elsewhere } else { self.here }
+    }
+}
+
+/// Returns whether instances are on another machine.
+fn is_elsewhere(backend: &dyn Backend) -> bool {
+    backend.confinement() == Confinement::Remote
+}
+
+async fn summaries(
+    engine: &Inner,
+    dir: &SandboxDir,
+    deadlines: Deadlines,
+) -> Result<Vec<SandboxSummary>, Error> {
+    let record = dir.read_record()?;
+    let mut found = Vec::new();
+    if let Some(record) = &record {
+        found.push(summarise(engine, dir, record, deadlines).await?);
+    }
+    for id in dir.instance_ids()? {
+        let current = record.as_ref().and_then(|record| record.instance.as_ref());
+        if current.is_none_or(|current| current.id != id) {
+            found.extend(summarise_owned(engine, dir, id, deadlines).await?);
+        }
+    }
+    Ok(found)
+}
+
+async fn summarise(
+    engine: &Inner,
+    dir: &SandboxDir,
+    record: &SandboxRecord,
+    deadlines: Deadlines,
+) -> Result<SandboxSummary, Error> {
+    let made = record.instance.as_ref();
+    let backend = reap::backend_for(engine, Some(record), None)?;
+    let deadline = deadlines.of(&*backend);
+    let description = made.map(|made| backend.describe(&made.locator)).unwrap_or_default();
+    let mut summary = SandboxSummary {
+        profile: record.profile.clone(),
+        task: record.task.clone(),
+        backend: record.backend.clone(),
+        id: made.map(|made| made.id.clone()),
+        generation: record.generation,
+        state: SummaryState::Absent,
+        image: description.image.clone(),
+        description,
+        trouble: None,
+        last_known: None,
+        overrides: record.overrides.clone(),
+        created_at: made.map_or(record.created_at, |made| made.created_at),
+        last_used_at: None,
+        idle: None,
+        expires_at: None,
+        jobs_running: 0,
+        drift: Vec::new(),
+        spec: made.map(|made| made.spec.clone()).unwrap_or_default(),
+        retention: made.and_then(|made| made.retention_seconds.map(Duration::from_secs)),
+        locator: made.map(|made| made.locator.clone()).unwrap_or_default(),
+        owned: false,
+        owner: None,
+        dir: dir.path().to_owned(),
+        // An unreadable directory is reported by the listing of snapshots.
+        snapshots: dir.snapshot_names().map_or(0, |names| names.len()),
+    };
+    let (Some(made), Some(instance)) = (made, record.instance(dir)) else {
+        return Ok(summary);
+    };
+    // A setting that cannot be read is for `config check` to tell.
+    if let Ok(spec) = engine.spec(&*backend, &record.overrides) {
+        summary.drift = spec.drift_from(&made.spec, |key| backend.tightening(key));
+    }
+    // A guest that answers spares the question to its backend.
+    if let Some(status) = status(&*backend, &instance, deadline).await {
+        summary.fill(&status);
+        summary.keep(dir, &*backend);
+        return Ok(summary);
+    }
+    let state = match state_by(&*backend, &instance, deadline).await {
+        Ok(state) => state,
+        Err(trouble) => {
+            summary.state = SummaryState::Unknown;
+            summary.trouble = Some(trouble);
+            summary.last_known = LastKnownRecord::read(dir, &instance.id).map(LastKnown::from);
             return Ok(summary);
-        };
-        // A setting that cannot be read is for `config check` to tell.
-        if let Ok(spec) = self.spec(&*backend, &record.overrides) {
-            summary.drift = spec.drift_from(&made.spec, |key| backend.tightening(key));
         }
-        // A guest that answers spares the question to its backend.
-        if let Some(status) = self.status(&*backend, &instance, deadline).await {
-            summary.fill(&status);
-            return Ok(summary);
+    };
+    match state {
+        InstanceState::Absent => {}
+        InstanceState::Broken { .. } | InstanceState::Paused => {
+            summary.state = SummaryState::Unresponsive;
         }
-        let state = match state_by(&*backend, &instance, deadline).await {
-            Ok(state) => state,
-            Err(trouble) => {
-                summary.state = SummaryState::Unknown;
-                summary.trouble = Some(trouble);
-                return Ok(summary);
-            }
-        };
-        match state {
-            InstanceState::Absent => {}
-            InstanceState::Broken { .. } | InstanceState::Paused => {
-                summary.state = SummaryState::Unresponsive;
-            }
-            InstanceState::Stopped { since } => {
-                summary.state = SummaryState::Stopped;
-                let used = since
-                    .map(|since| last_sign_of_life(backend.declaration().idle_source, dir, since));
-                summary.last_used_at = used;
-                summary.expires_at = used
-                    .zip(summary.retention)
-                    .and_then(|(used, span)| used.checked_add(span).ok());
-                summary.idle = used.and_then(age);
-            }
-            InstanceState::Running => summary.state = SummaryState::Unresponsive,
+        InstanceState::Stopped { since } => {
+            summary.state = SummaryState::Stopped;
+            let used =
+                since.map(|since| last_activity(backend.declaration().idle_source, dir, since));
+            summary.last_used_at = used;
+            summary.expires_at =
+                used.zip(summary.retention).and_then(|(used, span)| used.checked_add(span).ok());
+            summary.idle = used.and_then(age);
         }
-        Ok(summary)
+        InstanceState::Running => summary.state = SummaryState::Unresponsive,
     }
+    summary.keep(dir, &*backend);
+    Ok(summary)
+}
 
-    /// Describes an instance that belongs to a process; nothing where there is
-    /// only rubbish for the reaper.
-    async fn summarise_owned(
-        &self,
-        dir: &SandboxDir,
-        id: String,
-        deadline: Instant,
-    ) -> Result<Option<SandboxSummary>, Error> {
-        let instance = unlocated(dir, id);
-        let mark = InstanceMark::read(&instance.dir)?;
-        let Some(owner) = mark.as_ref().and_then(|mark| mark.owner.clone()) else {
-            return Ok(None);
-        };
-        let backend = self.backend_for(None, mark.as_ref())?;
-        let state = state_by(&*backend, &instance, deadline).await;
-        let created = std::fs::metadata(&instance.dir).and_then(|metadata| metadata.created());
-        let mut summary = SandboxSummary {
-            profile: self.profile.clone(),
-            task: dir
-                .path()
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            backend: owner.backend,
-            id: Some(instance.id.clone()),
-            generation: 1,
-            state: SummaryState::Stopped,
-            image: None,
-            description: Description::default(),
-            trouble: None,
-            overrides: Overrides::default(),
-            created_at: created.ok().and_then(|time| time.try_into().ok()).unwrap_or_default(),
-            last_used_at: None,
-            idle: None,
-            expires_at: None,
-            jobs_running: 0,
-            drift: Vec::new(),
-            spec: BTreeMap::new(),
-            retention: None,
-            locator: Locator::Null,
-            owned: true,
-            owner: Some(owner.process),
-            dir: dir.path().to_owned(),
-            snapshots: 0,
-        };
-        match state {
-            Ok(InstanceState::Absent) => return Ok(None),
-            Ok(InstanceState::Stopped { since } | InstanceState::Broken { since }) => {
-                summary.last_used_at = since;
-            }
-            Ok(InstanceState::Paused) => summary.state = SummaryState::Unresponsive,
-            Ok(InstanceState::Running) => match self.status(&*backend, &instance, deadline).await {
-                Some(status) => summary.fill(&status),
-                None => summary.state = SummaryState::Unresponsive,
-            },
-            Err(trouble) => {
-                summary.state = SummaryState::Unknown;
-                summary.trouble = Some(trouble);
-            }
+/// Describes an instance that belongs to a process; nothing where there is
+/// only rubbish for the reaper.
+async fn summarise_owned(
+    engine: &Inner,
+    dir: &SandboxDir,
+    id: String,
+    deadlines: Deadlines,
+) -> Result<Option<SandboxSummary>, Error> {
+    let instance = unlocated(dir, id);
+    let mark = InstanceMark::read(&instance.dir)?;
+    let Some(owner) = mark.as_ref().and_then(|mark| mark.owner.clone()) else {
+        return Ok(None);
+    };
+    let backend = reap::backend_for(engine, None, mark.as_ref())?;
+    let deadline = deadlines.of(&*backend);
+    let state = state_by(&*backend, &instance, deadline).await;
+    let created = std::fs::metadata(&instance.dir).and_then(|metadata| metadata.created());
+    let mut summary = SandboxSummary {
+        profile: engine.profile.clone(),
+        task: dir
+            .path()
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        backend: owner.backend,
+        id: Some(instance.id.clone()),
+        generation: 1,
+        state: SummaryState::Stopped,
+        image: None,
+        description: Description::default(),
+        trouble: None,
+        last_known: None,
+        overrides: Overrides::default(),
+        created_at: created.ok().and_then(|time| time.try_into().ok()).unwrap_or_default(),
+        last_used_at: None,
+        idle: None,
+        expires_at: None,
+        jobs_running: 0,
+        drift: Vec::new(),
+        spec: BTreeMap::new(),
+        retention: None,
+        locator: Locator::Null,
+        owned: true,
+        owner: Some(owner.process),
+        dir: dir.path().to_owned(),
+        snapshots: 0,
+    };
+    match state {
+        Ok(InstanceState::Absent) => return Ok(None),
+        Ok(InstanceState::Stopped { since } | InstanceState::Broken { since }) => {
+            summary.last_used_at = since;
         }
-        Ok(Some(summary))
+        Ok(InstanceState::Paused) => summary.state = SummaryState::Unresponsive,
+        Ok(InstanceState::Running) => match status(&*backend, &instance, deadline).await {
+            Some(status) => summary.fill(&status),
+            None => summary.state = SummaryState::Unresponsive,
+        },
+        Err(trouble) => {
+            summary.state = SummaryState::Unknown;
+            summary.trouble = Some(trouble);
+        }
     }
+    Ok(Some(summary))
+}
 
-    async fn status(
-        &self,
-        backend: &dyn Backend,
-        instance: &Instance,
-        deadline: Instant,
-    ) -> Option<Status> {
-        let ask = async {
-            let connection = greet(backend, instance, HostRole::Observer).await.ok()?;
-            match connection.call(CallRequest::Status).await.ok()? {
-                CallReply::Status(status) => Some(status),
-                _ => None,
-            }
-        };
-        let within = deadline.min(Instant::now() + LIST_TIMEOUT);
-        tokio::time::timeout_at(within, ask).await.ok().flatten()
-    }
+async fn status(backend: &dyn Backend, instance: &Instance, deadline: Instant) -> Option<Status> {
+    let ask = async {
+        let connection = greet(backend, instance, HostRole::Observer).await.ok()?;
+        match connection.call(CallRequest::Status).await.ok()? {
+            CallReply::Status(status) => Some(status),
+            _ => None,
+        }
+    };
+    let within = deadline.min(Instant::now() + LIST_TIMEOUT);
+    tokio::time::timeout_at(within, ask).await.ok().flatten()
 }
 
 /// Asks a backend for the state of an instance, or says why that is not known.
@@ -359,6 +430,24 @@ impl SandboxSummary {
             && in_memory(&self.spec)
     }
 
+    /// Keeps what is known of one on another machine for a time when that does not answer.
+    fn keep(&self, dir: &SandboxDir, backend: &dyn Backend) {
+        let running = match self.state {
+            SummaryState::Running => true,
+            SummaryState::Stopped => false,
+            SummaryState::Unresponsive | SummaryState::Absent | SummaryState::Unknown => return,
+        };
+        let Some(id) = self.id.as_deref().filter(|_| is_elsewhere(backend)) else {
+            return;
+        };
+        let mut known = LastKnownRecord::new(id, running);
+        known.jobs_running = self.jobs_running;
+        known.last_used_at = self.last_used_at;
+        if let Err(error) = known.write(dir) {
+            tracing::debug!(%error, "what is known of it is not kept");
+        }
+    }
+
     fn fill(&mut self, status: &Status) {
         self.state = SummaryState::Running;
         self.jobs_running = status.jobs_running;
@@ -369,6 +458,14 @@ impl SandboxSummary {
         self.expires_at = status
             .expires_in_ms
             .and_then(|left| Timestamp::now().checked_add(Duration::from_millis(left)).ok());
+    }
+}
+
+impl From<LastKnownRecord> for LastKnown {
+    fn from(known: LastKnownRecord) -> Self {
+        let state = if known.running { SummaryState::Running } else { SummaryState::Stopped };
+        let LastKnownRecord { at, jobs_running, last_used_at, .. } = known;
+        Self { state, at, jobs_running, last_used_at }
     }
 }
 

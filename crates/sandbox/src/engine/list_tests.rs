@@ -98,7 +98,7 @@ fn hung(home: &TempDir, sandboxes: usize) -> Engine {
 }
 
 #[tokio::test]
-async fn sandboxes_that_do_not_answer_are_waited_for_together_and_told_of() {
+async fn sandboxes_that_do_not_answer_are_waited_for_together_and_reported() {
     let home = tempfile::tempdir().unwrap();
     let engine = hung(&home, 100);
     let listed = engine.list().await.unwrap();
@@ -114,7 +114,7 @@ async fn sandboxes_that_do_not_answer_are_waited_for_together_and_told_of() {
 async fn a_pruning_says_what_it_could_not_look_at() {
     let home = tempfile::tempdir().unwrap();
     let engine = hung(&home, 2);
-    let pruned = engine.prune_telling(false).await.unwrap();
+    let pruned = engine.prune_with_report(false).await.unwrap();
     assert_eq!(pruned.reaped, []);
     let silent: Vec<&str> = pruned.unanswered.iter().map(|(what, _)| &**what).collect();
     assert_eq!(silent, ["task-0", "task-1", "backend hung"]);

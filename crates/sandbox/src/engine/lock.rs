@@ -1,5 +1,5 @@
 //! The lock of a sandbox, work that is undone when its caller goes away, and
-//! the recovery of what a process that died had begun.
+//! the recovery of what a process that died had started.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::Inner;
 use super::attach::answers;
 use super::remove::{END_TIMEOUT, kept_files};
+use super::{Inner, fork, reap, remove, snapshot};
 use crate::backend::{Backend, Instance, Owner};
 use crate::store::{
     InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError, copies_ended,
@@ -38,7 +38,7 @@ pub(super) const COPIES_END_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long to wait for the lock of a sandbox that is being copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LockPatience {
+pub(super) enum LockWait {
     /// As long as a command may seem to hang.
     Bounded,
     /// The same, but not for a guest whose starter is dead: it is to end anyway.
@@ -55,119 +55,121 @@ pub(super) struct LockedSandbox<'a> {
     pub(super) lock: &'a KeyLock,
 }
 
-impl Inner {
-    /// Waits for a sandbox's lock. What takes long is told, and in the end named.
-    pub(super) async fn acquire(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        patience: LockPatience,
-    ) -> Result<KeyLock, Error> {
-        let (path, begun) = (dir.lock_file(), Instant::now());
-        let (mut told, mut orphaned) = (false, None);
-        loop {
-            match KeyLock::acquire(&path, LOOK_AFTER).await {
-                Err(LockError::Busy { .. }) => {}
-                other => return Ok(other?),
-            }
-            let holder = KeyLock::last_holder(&path);
-            let is_alive = holder.as_ref().is_some_and(Owner::may_be_alive);
-            if is_alive {
-                orphaned = None;
-            } else {
-                let since = *orphaned.get_or_insert_with(Instant::now);
-                // A new holder is written to the file a moment after it took the
-                // lock, and never on a full disk. Only a caller that ends the
-                // sandbox may then take the holder for dead.
-                let enough = match (patience, &holder) {
-                    (LockPatience::Ending, Some(_)) => LOOK_AFTER,
-                    (LockPatience::Ending, None) | (_, Some(_)) => ORPHAN_TIMEOUT,
-                    (_, None) => Duration::MAX,
-                };
-                if since.elapsed() >= enough {
-                    self.end_holders(dir, patience).await?;
-                }
-            }
-            // An intent that cannot be read is for its owner to mend.
-            let underway = dir.read_intent().ok().flatten().and_then(|intent| intent.takes_long());
-            let waited = begun.elapsed();
-            match underway {
-                Some(what) if waited >= COPY_TIMEOUT && patience != LockPatience::Unbounded => {
-                    return Err(CopyError::Underway { task: task.to_string(), what }.into());
-                }
-                Some(what) if !told => {
-                    told = true;
-                    self.progress.tell(Progress::Starting { what: format!("waiting: {what}") });
-                }
-                Some(_) if patience == LockPatience::Unbounded => {}
-                _ if waited >= LOCK_TIMEOUT => {
-                    let holder = holder.filter(|_| is_alive).map(|holder| holder.process.pid);
-                    return Err(LockError::Busy { path, waited: LOCK_TIMEOUT, holder }.into());
-                }
-                _ => {}
-            }
+/// Waits for a sandbox's lock. What takes long is reported, and in the end named.
+pub(super) async fn acquire(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    wait: LockWait,
+) -> Result<KeyLock, Error> {
+    let (path, begun) = (dir.lock_file(), Instant::now());
+    let (mut is_reported, mut orphaned) = (false, None);
+    loop {
+        match KeyLock::acquire(&path, LOOK_AFTER).await {
+            Err(LockError::Busy { .. }) => {}
+            other => return Ok(other?),
         }
-    }
-
-    /// Ends the guests that may hold a sandbox's lock whose taker is dead: those
-    /// that it was starting or, where the sandbox is to end, all. Somebody
-    /// else may do the same at this moment.
-    async fn end_holders(&self, dir: &SandboxDir, patience: LockPatience) -> Result<(), Error> {
-        let record = dir.read_record()?;
-        let starting = dir.read_intent()?.and_then(|intent| intent.starting().map(str::to_owned));
-        let recorded = record.as_ref().and_then(|record| record.instance(dir));
-        for id in dir.instance_ids()? {
-            if patience != LockPatience::Ending && starting.as_ref() != Some(&id) {
-                continue;
-            }
-            let known = recorded.clone().filter(|recorded| recorded.id == id);
-            let instance = known.unwrap_or_else(|| unlocated(dir, id));
-            let mark = InstanceMark::read(&instance.dir)?;
-            let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
-            tracing::warn!(instance = instance.id, "its starter is dead and it keeps the lock");
-            let ended = backend.end(&instance, END_TIMEOUT).await;
-            ended.map_err(Error::backend(backend.name()))?;
-        }
-        Ok(())
-    }
-
-    /// Locks a sandbox to be used, making its directory if need be. What a
-    /// process that died had begun is dealt with; if that was a removal, the
-    /// lock went with the sandbox and the next one is a new sandbox's.
-    pub(super) async fn lock(&self, task: &TaskName, dir: &SandboxDir) -> Result<KeyLock, Error> {
-        loop {
-            dir.make()?;
-            let lock = match self.acquire(task, dir, LockPatience::Bounded).await {
-                // Removed between the two: the next round makes it again.
-                Err(error) if is_gone(&error) => continue,
-                other => other?,
+        let holder = KeyLock::last_holder(&path);
+        let is_alive = holder.as_ref().is_some_and(Owner::may_be_alive);
+        if is_alive {
+            orphaned = None;
+        } else {
+            let since = *orphaned.get_or_insert_with(Instant::now);
+            // A new holder is written to the file a moment after it took the
+            // lock, and never on a full disk. Only a caller that ends the
+            // sandbox may then take the holder for dead.
+            let enough = match (wait, &holder) {
+                (LockWait::Ending, Some(_)) => LOOK_AFTER,
+                (LockWait::Ending, None) | (_, Some(_)) => ORPHAN_TIMEOUT,
+                (_, None) => Duration::MAX,
             };
-            dir.sweep_temporaries();
-            self.recover(task, dir).await?;
-            if lock.is_current(&dir.lock_file()) {
-                return Ok(lock);
+            if since.elapsed() >= enough {
+                end_holders(engine, dir, wait).await?;
             }
         }
-    }
-
-    /// Locks a sandbox that has to be there, to copy it or to change all of it.
-    pub(super) async fn lock_existing(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-    ) -> Result<KeyLock, Error> {
-        let absent = || Error::NoSandbox { task: task.to_string() };
-        if !dir.exists() {
-            return Err(absent());
+        // An intent that cannot be read is for its owner to mend.
+        let underway = dir.read_intent().ok().flatten().and_then(|intent| intent.takes_long());
+        let waited = begun.elapsed();
+        match underway {
+            Some(what) if waited >= COPY_TIMEOUT && wait != LockWait::Unbounded => {
+                return Err(CopyError::Underway { task: task.to_string(), what }.into());
+            }
+            Some(what) if !is_reported => {
+                is_reported = true;
+                engine.progress.report(Progress::Starting { what: format!("waiting: {what}") });
+            }
+            Some(_) if wait == LockWait::Unbounded => {}
+            _ if waited >= LOCK_TIMEOUT => {
+                let holder = holder.filter(|_| is_alive).map(|holder| holder.process.pid);
+                return Err(LockError::Busy { path, waited: LOCK_TIMEOUT, holder }.into());
+            }
+            _ => {}
         }
-        let lock = match self.acquire(task, dir, LockPatience::Unbounded).await {
-            Err(error) if is_gone(&error) => return Err(absent()),
+    }
+}
+
+/// Ends the guests that may hold a sandbox's lock whose taker is dead: those
+/// that it was starting or, where the sandbox is to end, all. Somebody
+/// else may do the same at this moment.
+async fn end_holders(engine: &Inner, dir: &SandboxDir, wait: LockWait) -> Result<(), Error> {
+    let record = dir.read_record()?;
+    let starting = dir.read_intent()?.and_then(|intent| intent.starting().map(str::to_owned));
+    let recorded = record.as_ref().and_then(|record| record.instance(dir));
+    for id in dir.instance_ids()? {
+        if wait != LockWait::Ending && starting.as_ref() != Some(&id) {
+            continue;
+        }
+        let known = recorded.clone().filter(|recorded| recorded.id == id);
+        let instance = known.unwrap_or_else(|| unlocated(dir, id));
+        let mark = InstanceMark::read(&instance.dir)?;
+        let backend = reap::backend_for(engine, record.as_ref(), mark.as_ref())?;
+        tracing::warn!(instance = instance.id, "its starter is dead and it keeps the lock");
+        let ended = backend.end(&instance, END_TIMEOUT).await;
+        ended.map_err(Error::backend(backend.name()))?;
+    }
+    Ok(())
+}
+
+/// Locks a sandbox to be used, making its directory if need be. What a
+/// process that died had started is dealt with; if that was a removal, the
+/// lock went with the sandbox and the next one is a new sandbox's.
+pub(super) async fn lock(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+) -> Result<KeyLock, Error> {
+    loop {
+        dir.make()?;
+        let lock = match acquire(engine, task, dir, LockWait::Bounded).await {
+            // Removed between the two: the next round makes it again.
+            Err(error) if is_gone(&error) => continue,
             other => other?,
         };
         dir.sweep_temporaries();
-        self.recover(task, dir).await?;
-        if lock.is_current(&dir.lock_file()) { Ok(lock) } else { Err(absent()) }
+        recover(engine, task, dir).await?;
+        if lock.is_current(&dir.lock_file()) {
+            return Ok(lock);
+        }
     }
+}
+
+/// Locks a sandbox that has to be there, to copy it or to change all of it.
+pub(super) async fn lock_existing(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+) -> Result<KeyLock, Error> {
+    let absent = || Error::NoSandbox { task: task.to_string() };
+    if !dir.exists() {
+        return Err(absent());
+    }
+    let lock = match acquire(engine, task, dir, LockWait::Unbounded).await {
+        Err(error) if is_gone(&error) => return Err(absent()),
+        other => other?,
+    };
+    dir.sweep_temporaries();
+    recover(engine, task, dir).await?;
+    if lock.is_current(&dir.lock_file()) { Ok(lock) } else { Err(absent()) }
 }
 
 /// Returns whether the sandbox's directory went away meanwhile.
@@ -211,32 +213,30 @@ impl SandboxDir {
 #[derive(Debug)]
 pub(super) struct CallerWatch(oneshot::Receiver<Infallible>);
 
-impl Inner {
-    /// Does work in a task of its own. When the caller goes away the work is
-    /// told, and has the time to undo what it has begun: [`super::Engine::close`]
-    /// waits for that.
-    pub(super) async fn run_watched<T, Work>(
-        self: &Arc<Self>,
-        work: impl FnOnce(Arc<Self>, CallerWatch) -> Work,
-    ) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        Work: Future<Output = Result<T, Error>> + Send + 'static,
-    {
-        let unfinished = Arc::clone(&self.unfinished).read_owned().await;
-        let (waiting, gone) = oneshot::channel();
-        let work = work(Arc::clone(self), CallerWatch(gone));
-        let task = tokio::spawn(async move {
-            let done = work.await;
-            drop(unfinished);
-            done
-        });
-        let done = task.await;
-        drop(waiting);
-        match done {
-            Ok(done) => done,
-            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-        }
+/// Does work in a task of its own. When the caller goes away the work is
+/// told, and has the time to undo what it has started: [`super::Engine::close`]
+/// waits for that.
+pub(super) async fn run_watched<T, Work>(
+    engine: &Arc<Inner>,
+    work: impl FnOnce(Arc<Inner>, CallerWatch) -> Work,
+) -> Result<T, Error>
+where
+    T: Send + 'static,
+    Work: Future<Output = Result<T, Error>> + Send + 'static,
+{
+    let unfinished = Arc::clone(&engine.unfinished).read_owned().await;
+    let (waiting, gone) = oneshot::channel();
+    let work = work(Arc::clone(engine), CallerWatch(gone));
+    let task = tokio::spawn(async move {
+        let done = work.await;
+        drop(unfinished);
+        done
+    });
+    let done = task.await;
+    drop(waiting);
+    match done {
+        Ok(done) => done,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     }
 }
 
@@ -266,7 +266,7 @@ impl CallerWatch {
     ) -> Result<T, Error> {
         let done = self.or_leave(task, work).await;
         if done.is_err()
-            && let Err(left) = inner.finish(task, dir).await
+            && let Err(left) = finish(inner, task, dir).await
         {
             // The intent stays, and with it the duty.
             tracing::warn!(dir = %dir.path().display(), %left, "left for later");
@@ -275,101 +275,100 @@ impl CallerWatch {
     }
 }
 
-impl Inner {
-    /// Deals with the intent another process left. Only for the holder of the
-    /// key's lock: while another process holds it, the intent is that process's.
-    pub(super) async fn recover(&self, task: &TaskName, dir: &SandboxDir) -> Result<(), Error> {
-        if let Some(intent) = dir.read_intent()? {
-            tracing::info!(?intent, dir = %dir.path().display(), "a process died over this; recovering");
-        }
-        self.finish(task, dir).await
+/// Deals with the intent another process left. Only for the holder of the
+/// key's lock: while another process holds it, the intent is that process's.
+pub(super) async fn recover(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+) -> Result<(), Error> {
+    if let Some(intent) = dir.read_intent()? {
+        tracing::info!(?intent, dir = %dir.path().display(), "a process died over this; recovering");
     }
+    finish(engine, task, dir).await
+}
 
-    /// Finishes or undoes the intent on disk, of this process or another one. Only
-    /// for the holder of the key's lock.
-    pub(super) async fn finish(&self, task: &TaskName, dir: &SandboxDir) -> Result<(), Error> {
-        let Some(intent) = dir.read_intent()? else {
-            return Ok(());
-        };
-        for path in intent.copied_into(dir) {
-            copies_ended(&path, COPIES_END_WITHIN).await?;
+/// Finishes or undoes the intent on disk, of this process or another one. Only
+/// for the holder of the key's lock.
+pub(super) async fn finish(engine: &Inner, task: &TaskName, dir: &SandboxDir) -> Result<(), Error> {
+    let Some(intent) = dir.read_intent()? else {
+        return Ok(());
+    };
+    for path in intent.copied_into(dir) {
+        copies_ended(&path, COPIES_END_WITHIN).await?;
+    }
+    match intent {
+        Intent::Create { instance, backend, .. } => {
+            let recorded = dir.read_record()?.and_then(|record| record.instance);
+            if recorded.is_none_or(|recorded| recorded.id != instance) {
+                let backend = Arc::clone(engine.backend(task, &backend)?);
+                let half_made = unlocated(dir, instance);
+                backend.remove(&half_made).await.map_err(Error::backend(backend.name()))?;
+            }
         }
-        match intent {
-            Intent::Create { instance, backend, .. } => {
-                let recorded = dir.read_record()?.and_then(|record| record.instance);
-                if recorded.is_none_or(|recorded| recorded.id != instance) {
-                    let backend = Arc::clone(self.backend(task, &backend)?);
-                    let half_made = unlocated(dir, instance);
-                    backend.remove(&half_made).await.map_err(Error::backend(backend.name()))?;
+        // Whether it came up is seen by looking. If it did, the record
+        // still names the guest before, so that one has to go.
+        Intent::Start { instance } => end_stray_start(engine, task, dir, &instance).await?,
+        Intent::Stop { instance, if_idle } => {
+            if let Some(backend) = recorded_backend(engine, task, dir)? {
+                let stopping = located(dir, instance)?;
+                if if_idle && answers(task, &*backend, &stopping).await? {
+                    return Ok(dir.clear_intent()?);
                 }
-            }
-            // Whether it came up is seen by looking. If it did, the record
-            // still names the guest before, so that one has to go.
-            Intent::Start { instance } => self.end_stray_start(task, dir, &instance).await?,
-            Intent::Stop { instance, if_idle } => {
-                if let Some(backend) = self.recorded_backend(task, dir)? {
-                    let stopping = located(dir, instance)?;
-                    if if_idle && answers(task, &*backend, &stopping).await? {
-                        return Ok(dir.clear_intent()?);
-                    }
-                    backend
-                        .end(&stopping, super::remove::END_TIMEOUT)
-                        .await
-                        .map_err(Error::backend(backend.name()))?;
-                }
-            }
-            Intent::Remove { files, .. } => {
-                return self.finish_removal(task, dir, files).await;
-            }
-            Intent::Snapshot { name, backend } => {
-                self.finish_snapshot(task, dir, &name, &backend).await?;
-            }
-            Intent::RemoveSnapshot { name, backend } => {
-                self.finish_snapshot_removal(task, dir, &name, &backend).await?;
-            }
-            Intent::Lend { .. } => {}
-            Intent::Fork { backend, instance, .. } => {
-                return self.finish_fork(task, dir, &backend, instance).await;
-            }
-            Intent::Restore(change) | Intent::Rebuild(change) => {
-                self.finish_change(task, dir, *change).await?;
+                backend
+                    .end(&stopping, super::remove::END_TIMEOUT)
+                    .await
+                    .map_err(Error::backend(backend.name()))?;
             }
         }
-        dir.clear_intent()?;
-        Ok(())
+        Intent::Remove { files, .. } => {
+            return remove::finish_removal(engine, task, dir, files).await;
+        }
+        Intent::Snapshot { name, backend } => {
+            snapshot::finish_snapshot(engine, task, dir, &name, &backend).await?;
+        }
+        Intent::RemoveSnapshot { name, backend } => {
+            snapshot::finish_snapshot_removal(engine, task, dir, &name, &backend).await?;
+        }
+        Intent::Lend { .. } => {}
+        Intent::Fork { backend, instance, .. } => {
+            return fork::finish_fork(engine, task, dir, &backend, instance).await;
+        }
+        Intent::Restore(change) | Intent::Rebuild(change) => {
+            engine.finish_change(task, dir, *change).await?;
+        }
     }
+    dir.clear_intent()?;
+    Ok(())
+}
 
-    /// Ends a guest that was started by a process that could not record it.
-    /// Nothing can have used it: users go by the record.
-    async fn end_stray_start(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        instance: &str,
-    ) -> Result<(), Error> {
-        let Some(backend) = self.recorded_backend(task, dir)? else {
-            return Ok(());
-        };
-        let recorded = located(dir, instance.to_owned())?;
-        if answers(task, &*backend, &recorded).await? {
-            // The record was written; only the intent was left.
-            return Ok(());
-        }
-        backend
-            .end(&recorded, super::remove::END_TIMEOUT)
-            .await
-            .map_err(Error::backend(backend.name()))
+/// Ends a guest that was started by a process that could not record it.
+/// Nothing can have used it: users go by the record.
+async fn end_stray_start(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    instance: &str,
+) -> Result<(), Error> {
+    let Some(backend) = recorded_backend(engine, task, dir)? else {
+        return Ok(());
+    };
+    let recorded = located(dir, instance.to_owned())?;
+    if answers(task, &*backend, &recorded).await? {
+        // The record was written; only the intent was left.
+        return Ok(());
     }
+    backend.end(&recorded, super::remove::END_TIMEOUT).await.map_err(Error::backend(backend.name()))
+}
 
-    fn recorded_backend(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-    ) -> Result<Option<Arc<dyn Backend>>, Error> {
-        match dir.read_record()? {
-            Some(record) => Ok(Some(Arc::clone(self.backend(task, &record.backend)?))),
-            None => Ok(None),
-        }
+fn recorded_backend(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+) -> Result<Option<Arc<dyn Backend>>, Error> {
+    match dir.read_record()? {
+        Some(record) => Ok(Some(Arc::clone(engine.backend(task, &record.backend)?))),
+        None => Ok(None),
     }
 }
 

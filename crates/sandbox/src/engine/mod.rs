@@ -2,28 +2,36 @@
 //!
 //! Everything that changes an instance is done under the key's lock, with its
 //! intent on disk first; `lock.rs` finishes or undoes what a process that died
-//! had begun.
+//! had started.
+//!
+//! `open.rs` has what an engine is made of and `policy.rs` what its settings say. Every other
+//! file is one operation: its verb of [`Engine`], and functions for its steps that take the
+//! engine as their first argument.
 
-mod attach;
+pub(crate) mod attach;
 mod bring_up;
 mod create;
 mod disk;
+pub(crate) mod environment;
+mod forget;
 mod fork;
 mod list;
 mod lock;
 mod open;
-mod owned;
+pub(crate) mod owned;
 mod policy;
 mod quiesce;
 mod reap;
 mod rebuild;
+mod relocate;
 mod remove;
 mod snapshot;
-mod sweep;
+pub(crate) mod sweep;
 
 pub use attach::StateBefore;
 pub use disk::DiskUsage;
-pub use list::{SandboxSummary, SummaryState};
+pub use forget::LeftBehind;
+pub use list::{LastKnown, SandboxSummary, SummaryState};
 pub use open::{Engine, EngineOptions};
 pub use owned::CLOSE_WITHIN;
 pub use reap::{Pruned, ReapReason, Reaped};

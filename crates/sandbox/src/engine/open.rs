@@ -13,13 +13,14 @@ use std::time::Duration;
 use crate::settings::{SandboxSettings as _, keys};
 use async_recursion::async_recursion as boxed;
 use futures_util::future::join_all;
-use vestal_config::Settings;
+use vestal_config::{Settings, too_wide};
 use vestal_wire::EnvVar;
 
 use super::owned::OwnedInstances;
+use super::reap;
 use super::sweep::{IdleReaper, Sweep};
 use crate::backend::{Availability, Backend, Confinement, Declaration, DoctorNote, Remedy};
-use crate::backends::{REGISTRY, Registration, registered};
+use crate::backends::{Backends, registered};
 use crate::key::hex;
 use crate::mounts::planted_link;
 use crate::notice::Wording;
@@ -34,7 +35,6 @@ use crate::{Error, HomeId, Key, Overrides, ProgressSink, TaskName, overrides};
 /// asked at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProbeTimeouts {
-    /// For a listing.
     pub(crate) listing: Duration,
     /// For a thorough look, which may build or start something.
     pub(crate) examining: Duration,
@@ -62,13 +62,18 @@ pub(crate) struct Inner {
     pub(crate) profile: String,
     pub(crate) sandboxes: PathBuf,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) backends: Vec<Arc<dyn Backend>>,
+    pub(crate) backends: Backends,
     /// The environment of jobs: the settings do not change, nor does it.
     pub(crate) base_environment: OnceLock<Vec<EnvVar>>,
     /// The same for jobs that do not start with the caller's.
     pub(crate) container_environment: OnceLock<Vec<EnvVar>>,
     /// Variables that every job is given ([`Engine::forward`]).
     pub(crate) forwarded: RwLock<Arc<[EnvVar]>>,
+    /// Backends without isolation that a sandbox may be on at its own wish; any, unless it is said
+    /// ([`Engine::permit_unconfined`]).
+    pub(crate) permitted: OnceLock<Vec<String>>,
+    /// Set once every sandbox has to be isolated ([`Engine::require_confinement`]).
+    pub(crate) confined: OnceLock<()>,
     /// Locks by which the tasks of this process open a sandbox one at a time.
     pub(crate) open_locks: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
     /// Sandboxes this process has a connection to.
@@ -90,8 +95,9 @@ pub(crate) struct Inner {
 pub struct EngineOptions {
     /// The directory that the program was started in. Where nothing confines
     /// commands they start there unless the settings say otherwise, and
-    /// `terminal.docker_mount_cwd_to_workspace` mounts it. Without it commands
-    /// start in the user's home, and a sandbox that is to mount it is refused.
+    /// `terminal.docker_mount_cwd_to_workspace` mounts it. Without it, as in a
+    /// service, commands start in the sandbox's own workspace, and a sandbox that
+    /// is to mount it is refused.
     pub launch_dir: Option<PathBuf>,
     /// Gets progress of slow steps.
     pub progress: ProgressSink,
@@ -109,8 +115,7 @@ impl Engine {
         let settings = Arc::new(settings);
         let declared: Vec<_> = registered().collect();
         let home_id = identity(&settings, &declared)?;
-        let open = |registration: &Registration| (registration.open)(&settings, &home_id);
-        let backends = REGISTRY.iter().map(open).collect();
+        let backends = Backends::of_registry(&settings, &home_id);
         Self::assemble(settings, home_id, backends, options, PROBE_TIMEOUTS)
     }
 
@@ -128,7 +133,8 @@ impl Engine {
         backends: Vec<Arc<dyn Backend>>,
         probe_timeouts: ProbeTimeouts,
     ) -> Result<Self, Error> {
-        let declared: Vec<_> = backends.iter().map(|backend| backend.declaration()).collect();
+        let backends = Backends::exactly(backends);
+        let declared: Vec<_> = backends.declarations().collect();
         let home_id = identity(&settings, &declared)?;
         let settings = Arc::new(settings);
         Self::assemble(settings, home_id, backends, EngineOptions::default(), probe_timeouts)
@@ -137,7 +143,7 @@ impl Engine {
     fn assemble(
         settings: Arc<Settings>,
         home_id: HomeId,
-        backends: Vec<Arc<dyn Backend>>,
+        backends: Backends,
         options: EngineOptions,
         probe_timeouts: ProbeTimeouts,
     ) -> Result<Self, Error> {
@@ -152,6 +158,8 @@ impl Engine {
             base_environment: OnceLock::new(),
             container_environment: OnceLock::new(),
             forwarded: RwLock::default(),
+            permitted: OnceLock::new(),
+            confined: OnceLock::new(),
             open_locks: Mutex::default(),
             handles: Mutex::default(),
             owned: OwnedInstances::default(),
@@ -168,6 +176,22 @@ impl Engine {
     /// Returns the settings of the profile.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.inner.settings
+    }
+
+    /// Refuses sandboxes from now on that were made without isolation at somebody's wish (`-b local`),
+    /// but for those on these backends. It is for a process that works for others, who must not reach
+    /// this machine through a sandbox that its user made for himself. What is permitted is said once.
+    pub fn permit_unconfined(&self, backends: Vec<String>) {
+        // Said again, it would be by the same settings.
+        self.inner.permitted.set(backends).ok();
+    }
+
+    /// Refuses every sandbox without isolation from now on, whether it was made, is named by the
+    /// settings, or would be chosen for want of another. It is for a process whose callers' commands
+    /// nobody approves.
+    pub fn require_confinement(&self) {
+        // Twice is the same as once.
+        self.inner.confined.set(()).ok();
     }
 
     /// Returns the name of the profile.
@@ -241,7 +265,7 @@ impl Engine {
     /// Returns the notes of `vestal doctor` about each backend.
     #[boxed]
     pub async fn report(&self) -> Vec<(&'static str, Vec<DoctorNote>)> {
-        let known = self.inner.known_instances();
+        let known = reap::known_instances(&self.inner);
         let (known, within) = (&known, self.inner.probe_timeouts.examining);
         let asked = self.inner.backends.iter().map(|backend| async move {
             let reported = tokio::time::timeout(within, backend.report(known)).await;
@@ -267,9 +291,17 @@ impl Inner {
 
     /// Returns a backend by the name a record carries.
     pub(crate) fn backend(&self, task: &TaskName, name: &str) -> Result<&Arc<dyn Backend>, Error> {
-        self.backends.iter().find(|backend| backend.name() == name).ok_or_else(|| {
-            Error::UnknownBackend { task: task.to_string(), backend: name.to_owned() }
+        self.backends.named(name).ok_or_else(|| Error::UnknownBackend {
+            task: task.to_string(),
+            backend: name.to_owned(),
         })
+    }
+
+    pub(crate) fn wording<'a>(&self, task: &'a str, backend: &'a str) -> Wording<'a> {
+        // What is unknown has to be rebuilt in any case.
+        let remedy = self.declaration(backend).map_or(Remedy::Recreate, |found| found.remedy);
+        // A setting that cannot be read was reported where it was needed.
+        Wording::new(task, backend, remedy, self.persistent_files().unwrap_or(true))
     }
 
     /// Returns the handles. A poisoned lock is ignored: the map is never half changed.
@@ -309,7 +341,7 @@ impl Engine {
 impl Inner {
     /// Returns the backend whose instances nothing confines, if there is one.
     pub(super) fn unconfined_backend(&self) -> Option<Arc<dyn Backend>> {
-        self.backends.iter().find(|backend| backend.confinement() == Confinement::None).cloned()
+        self.backends.find(|declared| declared.confinement == Confinement::None).cloned()
     }
 
     /// Returns whether a backend's sandboxes are processes like any other, for
@@ -319,7 +351,7 @@ impl Inner {
     }
 
     pub(crate) fn declaration(&self, name: &str) -> Option<&'static Declaration> {
-        self.backends.iter().map(|backend| backend.declaration()).find(|found| found.name == name)
+        self.backends.declarations().find(|found| found.name == name)
     }
 }
 
@@ -365,8 +397,18 @@ impl Inner {
             let dir = Path::new(&task.as_str()[at + 1..]);
             let known = self.dir(&self.key(task)).exists();
             let unconfined = self.names_unconfined(&overrides)?;
-            overrides.mount = (!known && !unconfined && dir.is_dir()).then(|| dir.to_owned());
-            overrides.mount.as_deref().map_or(Ok(()), |mount| self.refuse_wide_mount(mount))?;
+            overrides.mount = None;
+            if !known && !unconfined && dir.is_dir() {
+                // A client that names a directory must not get it: only its user mounts one.
+                if self.permitted.get().is_some() {
+                    return Err(Error::NoSandbox { task: task.to_string() });
+                }
+                self.refuse_planted_links(dir)?;
+                let mount = std::fs::canonicalize(dir)
+                    .map_err(|error| StoreError::io("mount", dir, error))?;
+                self.refuse_wide_mount(&mount)?;
+                overrides.mount = Some(mount);
+            }
             return Ok((task.clone(), overrides));
         }
         let Some(mount) = &overrides.mount else {
@@ -417,30 +459,6 @@ impl Inner {
     /// as they are.
     fn names_unconfined(&self, overrides: &Overrides) -> Result<bool, Error> {
         Ok(self.named_backend(overrides)?.is_some_and(|name| self.is_unconfined(&name)))
-    }
-}
-
-/// Directories of the host's system that hold no project of their own.
-const SYSTEM_DIRS: [&str; 15] = [
-    "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/proc",
-    "/run", "/sbin", "/sys", "/usr", "/var",
-];
-
-/// Directories below which there is no project either.
-const CONFIGURATION_DIRS: [&str; 4] = ["/boot", "/etc", "/proc", "/sys"];
-
-/// Returns why a directory cannot be a workspace, or nothing if it can.
-fn too_wide(mount: &Path, user_home: Option<&Path>) -> Option<&'static str> {
-    if mount.parent().is_none() {
-        Some("it is the root of the filesystem")
-    } else if SYSTEM_DIRS.iter().any(|dir| mount == Path::new(dir))
-        || CONFIGURATION_DIRS.iter().any(|dir| mount.starts_with(dir))
-    {
-        Some("it belongs to the system of this machine")
-    } else if user_home.is_some_and(|home| home.starts_with(mount)) {
-        Some("your home directory, with all it holds, would be writable in the sandbox")
-    } else {
-        None
     }
 }
 

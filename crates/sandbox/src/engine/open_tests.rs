@@ -37,8 +37,8 @@ fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
     let task: TaskName = format!("t@{}", root.join("secret").display()).parse().unwrap();
     let link = format!("{} is a link to", root.join("shared/project").display());
     for (way, dir) in [("shared/project", "secret"), ("own", "shared/project")] {
-        let said = mounted(way, dir).unwrap_err();
-        assert!(said.contains(&link), "{said}");
+        let printed = mounted(way, dir).unwrap_err();
+        assert!(printed.contains(&link), "{printed}");
     }
     for (way, dir) in [("own/project", "secret"), ("shared", "secret"), ("own", "own/project")] {
         assert_eq!(mounted(way, dir), Ok(task.clone()), "{way} {dir}");
@@ -56,9 +56,9 @@ fn the_root_of_the_filesystem_is_no_workspace_and_is_not_noted_as_one() {
         engine.inner.scope(&named, &Overrides::default()),
     ];
     for refused in refused {
-        let said = refused.unwrap_err().to_string();
+        let printed = refused.unwrap_err().to_string();
         assert_eq!(
-            said,
+            printed,
             "/ cannot be mounted: it is the root of the filesystem; start in a project directory"
         );
     }

@@ -1,4 +1,4 @@
-//! What the settings say about a sandbox, and what follows when they, or the
+//! The settings for a sandbox, and what follows when they, or the
 //! directories it mounts, have changed since its instance was made.
 
 #[cfg(test)]
@@ -16,20 +16,29 @@ use vestal_wire::{CallRequest, JobId};
 
 use super::attach::Attached;
 use super::create::millis;
-use super::lock::LockPatience;
+use super::lock::LockWait;
 use super::remove::StopScope;
-use super::{Engine, Inner};
+use super::{Engine, Inner, bring_up, lock, remove};
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, JobEnvironment, Locator, Remedy,
 };
 use crate::job::{self, JobFilter};
 use crate::notice::Notice;
 use crate::spec::{Drift, Spec, Tightening};
-use crate::store::{KeyLock, SandboxDir};
+use crate::store::{KeyLock, SandboxDir, make_private_dir};
 use crate::{Error, Key, Overrides, TaskName, mounts};
 
 /// Shortest lifetime that the orphan reaper uses.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
+
+/// Whose a directory of the host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DirOwner {
+    /// It is there, or the user's to make.
+    User,
+    /// It is made when it is needed.
+    Sandbox,
+}
 
 /// Reads settings. Each method reads only the key it needs, so that a wrong value of
 /// another key does no harm.
@@ -92,10 +101,12 @@ impl Inner {
 
     /// Returns the directory sessions without one start in: the one asked for
     /// this sandbox, else the configured one, else where the program was started
-    /// ([`super::EngineOptions`]), or for a sandbox with a system of its own its
-    /// workspace. There a directory of the host means nothing.
+    /// ([`super::EngineOptions`]), or its workspace: for a sandbox with a system of
+    /// its own, where a directory of the host means nothing, and for a program that
+    /// nobody started in a directory.
     pub(crate) fn start_dir(
         &self,
+        key: &Key,
         backend: &dyn Backend,
         locator: &Locator,
         asked: Option<&Path>,
@@ -114,9 +125,22 @@ impl Inner {
                 StartDir::At(_) | StartDir::Launch => (backend.declaration().workspace)(locator),
             });
         }
-        let launch_dir = self.launch_dir.clone().or_else(|| home.clone());
-        let launch_dir = launch_dir.unwrap_or_else(|| PathBuf::from("/"));
-        Ok(configured.resolve(&launch_dir, home.as_deref()))
+        let (dir, own) = self.host_dir(key, &configured);
+        if own == DirOwner::Sandbox && !dir.exists() {
+            make_private_dir(&dir)?;
+        }
+        Ok(dir)
+    }
+
+    /// Returns the directory of the host that the configured one stands for, and whose it is.
+    fn host_dir(&self, key: &Key, configured: &StartDir) -> (PathBuf, DirOwner) {
+        if (&self.launch_dir, configured) == (&None, &StartDir::Launch) {
+            return (self.dir(key).workspace(), DirOwner::Sandbox);
+        }
+        let home = self.settings.environment().user_home();
+        let base = self.launch_dir.clone().or_else(|| home.clone());
+        let base = base.unwrap_or_else(|| PathBuf::from("/"));
+        (configured.resolve(&base, home.as_deref()), DirOwner::User)
     }
 
     /// Returns the backend the settings name; nothing for `auto`.
@@ -138,14 +162,16 @@ impl Inner {
         overrides: &Overrides,
     ) -> Result<Arc<dyn Backend>, Error> {
         if let Some(name) = self.named_backend(overrides)? {
+            self.check_permitted(task, overrides, &name)?;
             return self.backend(task, &name).cloned();
         }
         let isolating = self.settings.isolating()?;
         let mut reasons = Vec::new();
-        for backend in self.backends.iter().filter(|backend| suits(&***backend, overrides)) {
+        for backend in self.backends.unasked().filter(|backend| suits(&***backend, overrides)) {
             if backend.confinement() == Confinement::None && !isolating.is_empty() {
                 return Err(Error::NotIsolated { task: task.to_string(), isolating, reasons });
             }
+            self.check_confined(task, backend.name())?;
             if !backend.takes_images()
                 && let Some((setting, kind)) =
                     isolating.iter().find_map(|own| Some((own, own.only_in?)))
@@ -171,6 +197,34 @@ impl Inner {
         Err(Error::NoBackend { reasons })
     }
 
+    /// Refuses a sandbox that has no isolation because somebody wished so, where that is not permitted
+    /// ([`Engine::permit_unconfined`]).
+    pub(crate) fn check_permitted(
+        &self,
+        task: &TaskName,
+        overrides: &Overrides,
+        backend: &str,
+    ) -> Result<(), Error> {
+        self.check_confined(task, backend)?;
+        let Some(permitted) = self.permitted.get() else { return Ok(()) };
+        let is_wished = overrides.backend.as_deref() == Some(backend);
+        if is_wished && self.is_unconfined(backend) && !permitted.iter().any(|name| name == backend)
+        {
+            let (task, backend) = (task.to_string(), backend.to_owned());
+            return Err(Error::NotPermitted { task, backend });
+        }
+        Ok(())
+    }
+
+    /// Refuses a sandbox without isolation, whoever chose it, where every one has to be isolated
+    /// ([`Engine::require_confinement`]).
+    fn check_confined(&self, task: &TaskName, backend: &str) -> Result<(), Error> {
+        if self.confined.get().is_none() || !self.is_unconfined(backend) {
+            return Ok(());
+        }
+        Err(Error::NotConfined { task: task.to_string(), backend: backend.to_owned() })
+    }
+
     /// Refuses to use a sandbox on another backend than the one asked for, and
     /// one without isolation that `auto` chose before a setting asked for isolation.
     pub(crate) fn check_backend(
@@ -179,6 +233,7 @@ impl Inner {
         overrides: &Overrides,
         recorded: &str,
     ) -> Result<(), Error> {
+        self.check_permitted(task, overrides, recorded)?;
         match self.named_backend(overrides)? {
             Some(name) if name != recorded => Err(Error::BackendChanged {
                 task: task.to_string(),
@@ -201,7 +256,7 @@ impl Inner {
 /// Returns whether a backend can give what is asked for one sandbox. An image or a
 /// mounted workspace takes a backend with a system of its own.
 fn suits(backend: &dyn Backend, asked: &Overrides) -> bool {
-    let mounts = backend.declaration().mounts_host_directories();
+    let mounts = backend.declaration().takes_host_directory();
     (asked.image.is_none() || backend.takes_images()) && (asked.mount.is_none() || mounts)
 }
 
@@ -212,7 +267,7 @@ fn asks_for_system(asked: &Overrides) -> bool {
 /// Most jobs that are named as the reason why settings are not applied.
 const MAX_NAMED: u32 = 20;
 
-/// Warning for a sandbox whose system was restored or forked and is made anew.
+/// Warning for a sandbox whose system was restored or forked and is rebuilt.
 const GIVEN_UP: &str = "its own filesystem, which began as a copy, was given up for a new one; \
                         workspace and home are kept";
 
@@ -243,160 +298,180 @@ fn decide(drift: &[Drift], policy: OnConfigChange) -> Decision {
     }
 }
 
-impl Inner {
-    /// Handles settings that changed since the instance was made.
-    pub(super) async fn settle_drift(
+impl Engine {
+    /// Returns the directory of the host in which commands of a task start, where the settings or
+    /// `overrides` name a backend that confines nothing. It is made when the first one does.
+    pub fn host_start_dir(
         &self,
-        key: &Key,
-        attached: Attached,
-    ) -> Result<Attached, Error> {
-        let mut attached = self.settle_mounts(key, attached).await?;
-        self.settle_retention(key, &mut attached).await?;
-        let drift = self.drift(&attached)?;
-        match decide(&drift, self.on_config_change()?) {
-            Decision::Keep => Ok(attached),
-            Decision::Warn => {
+        task: &TaskName,
+        overrides: &Overrides,
+    ) -> Result<Option<PathBuf>, Error> {
+        let named = self.inner.named_backend(overrides)?;
+        if !named.is_some_and(|name| self.inner.is_unconfined(&name)) {
+            return Ok(None);
+        }
+        if let Some(asked) = &overrides.cwd {
+            return Ok(Some(asked.clone()));
+        }
+        let configured = self.inner.settings.get(&keys::CWD)?.value;
+        let (dir, _) = self.inner.host_dir(&self.inner.key(task), &configured);
+        Ok(Some(dir))
+    }
+}
+
+/// Handles settings that changed since the instance was made.
+pub(super) async fn settle_drift(
+    engine: &Inner,
+    key: &Key,
+    attached: Attached,
+) -> Result<Attached, Error> {
+    let mut attached = settle_mounts(engine, key, attached).await?;
+    settle_retention(engine, key, &mut attached).await?;
+    let drift = drift(engine, &attached)?;
+    match decide(&drift, engine.on_config_change()?) {
+        Decision::Keep => Ok(attached),
+        Decision::Warn => {
+            attached.notices.push(Notice::Drift(drift));
+            Ok(attached)
+        }
+        Decision::Apply => match apply(engine, key, &attached).await {
+            Ok(fresh) => Ok(fresh.with_applied(drift)),
+            Err(Error::Busy { .. }) => {
                 attached.notices.push(Notice::Drift(drift));
                 Ok(attached)
             }
-            Decision::Apply => match self.apply(key, &attached).await {
-                Ok(fresh) => Ok(fresh.with_applied(drift)),
-                Err(Error::Busy { .. }) => {
-                    attached.notices.push(Notice::Drift(drift));
-                    Ok(attached)
-                }
-                Err(error) => Err(error),
-            },
-            Decision::Enforce => match self.apply(key, &attached).await {
-                Err(Error::Busy { .. }) => {
-                    let jobs = jobs_running(&attached).await?;
-                    Err(Error::Tightened { drift, jobs })
-                }
-                Ok(fresh) => Ok(fresh.with_applied(drift)),
-                Err(error) => Err(error),
-            },
-        }
-    }
-
-    fn drift(&self, attached: &Attached) -> Result<Vec<Drift>, Error> {
-        let backend = &attached.backend;
-        let spec = self.spec(&**backend, &attached.overrides)?;
-        Ok(spec.drift_from(&attached.record.spec, |name| backend.tightening(name)))
-    }
-
-    /// Applies the settings to an idle sandbox: the guest itself refuses to end
-    /// under a job or a call, so there is no moment to miss.
-    async fn apply(&self, key: &Key, attached: &Attached) -> Result<Attached, Error> {
-        let dir = self.dir(key);
-        let lock = self.lock(key.task(), &dir).await?;
-        let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
-        if current.as_ref() == Some(&attached.instance) {
-            // Checked first: a setting that cannot be applied must end nothing.
-            let vetted = attached.backend.vet(&attached.overrides, &self.progress).await;
-            vetted.map_err(Error::backend(attached.backend.name()))?;
-            self.take_down(key.task(), &dir, &attached.backend, attached).await?;
-        }
-        let mut fresh = self.attach_locked(key, &dir, &lock, &attached.overrides).await?;
-        let was = attached.backend.describe(&attached.instance.locator);
-        if was.is_copy && fresh.instance.id != attached.instance.id {
-            fresh.notices.push(Notice::Remark(GIVEN_UP.to_owned()));
-        }
-        Ok(fresh)
-    }
-
-    async fn take_down(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        backend: &Arc<dyn Backend>,
-        attached: &Attached,
-    ) -> Result<(), Error> {
-        self.stop_locked(task, dir, &**backend, &attached.instance, StopScope::Nothing).await?;
-        if backend.remedy() == Remedy::Recreate {
-            backend.remove(&attached.instance).await.map_err(Error::backend(backend.name()))?;
-        }
-        Ok(())
-    }
-
-    /// Handles a mounted directory of the host whose path names another directory by now.
-    /// Commands would still work in the old one, which is not where the caller is: an idle
-    /// sandbox is started again with the new directory, a busy one is refused.
-    async fn settle_mounts(&self, key: &Key, attached: Attached) -> Result<Attached, Error> {
-        let Overrides { mount, binds, .. } = &attached.overrides;
-        let instance_dir = &attached.instance.dir;
-        let asked = || mount.iter().chain(binds);
-        let replaced = |path: &&PathBuf| mounts::is_replaced(instance_dir, path);
-        let Some(path) = asked().find(replaced) else {
-            return Ok(attached);
-        };
-        // Checked first: what may not be mounted must end nothing.
-        let own_dirs = mounts::OwnDirs::of(&self.settings)?;
-        let wanted: Vec<mounts::MountRequest> = asked()
-            .map(|path| mounts::MountRequest { path: path.clone(), writable: true })
-            .collect();
-        mounts::check_again(&own_dirs, &wanted, instance_dir, key.task())
-            .map_err(Error::backend(attached.backend.name()))?;
-        let (task, path) = (key.task(), path.display());
-        match self.restart(key, &attached).await {
-            Ok(mut fresh) => {
-                fresh.notices.push(Notice::Remark(format!(
-                    "another directory has the name {path} since sandbox {task} was started; it \
-                     was started again, with that one"
-                )));
-                Ok(fresh)
-            }
-            Err(Error::Busy { reason, .. }) => {
-                let problem = format!(
-                    "another directory has the name {path} since this sandbox was started, whose \
-                     commands would still work in the one before, and it is in use: {reason}"
-                );
-                let name = crate::key::quoted(task.as_str());
-                let advice = format!(
-                    "to see what uses it: vestal jobs -t {name}; after that has ended, or after \
-                     vestal stop {name}, the next use mounts the directory that is there then"
-                );
-                let source = BackendError::Advised { problem, advice };
-                Err(Error::backend(attached.backend.name())(source))
-            }
             Err(error) => Err(error),
-        }
+        },
+        Decision::Enforce => match apply(engine, key, &attached).await {
+            Err(Error::Busy { .. }) => {
+                let jobs = jobs_running(&attached).await?;
+                Err(Error::Tightened { drift, jobs })
+            }
+            Ok(fresh) => Ok(fresh.with_applied(drift)),
+            Err(error) => Err(error),
+        },
     }
+}
 
-    /// Stops an idle sandbox and starts it again.
-    async fn restart(&self, key: &Key, attached: &Attached) -> Result<Attached, Error> {
-        let dir = self.dir(key);
-        let lock = self.lock(key.task(), &dir).await?;
-        let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
-        if current.as_ref() == Some(&attached.instance) {
-            let (backend, instance) = (&*attached.backend, &attached.instance);
-            self.stop_locked(key.task(), &dir, backend, instance, StopScope::Nothing).await?;
-        }
-        self.attach_locked(key, &dir, &lock, &attached.overrides).await
-    }
+fn drift(engine: &Inner, attached: &Attached) -> Result<Vec<Drift>, Error> {
+    let backend = &attached.backend;
+    let spec = engine.spec(&**backend, &attached.overrides)?;
+    Ok(spec.drift_from(&attached.record.spec, |name| backend.tightening(name)))
+}
 
-    /// Tells the guest of a changed retention: that needs no new instance.
-    async fn settle_retention(&self, key: &Key, attached: &mut Attached) -> Result<(), Error> {
-        let wanted = self.retention()?;
-        let seconds = wanted.map(|wanted| wanted.as_secs());
-        if attached.record.retention_seconds == seconds {
-            return Ok(());
-        }
-        let retention_ms = wanted.map(millis);
-        attached.connection.call(CallRequest::Retain { retention_ms }).await?;
-        attached.record.retention_seconds = seconds;
-        // If another process has the lock, the next one to attach records it; telling
-        // the guest twice does no harm.
-        let dir = self.dir(key);
-        if let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())?
-            && let Some(mut record) = dir.record_of(key)?
-            && let Some(instance) = &mut record.instance
-            && instance.id == attached.instance.id
-        {
-            instance.retention_seconds = seconds;
-            dir.write_record(&record)?;
-        }
-        Ok(())
+/// Applies the settings to an idle sandbox: the guest itself refuses to end
+/// under a job or a call, so there is no moment to miss.
+async fn apply(engine: &Inner, key: &Key, attached: &Attached) -> Result<Attached, Error> {
+    let dir = engine.dir(key);
+    let lock = lock::lock(engine, key.task(), &dir).await?;
+    let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
+    if current.as_ref() == Some(&attached.instance) {
+        // Checked first: a setting that cannot be applied must end nothing.
+        let vetted = attached.backend.vet(&attached.overrides, &engine.progress).await;
+        vetted.map_err(Error::backend(attached.backend.name()))?;
+        take_down(engine, key.task(), &dir, &attached.backend, attached).await?;
     }
+    let mut fresh = bring_up::attach_locked(engine, key, &dir, &lock, &attached.overrides).await?;
+    let was = attached.backend.describe(&attached.instance.locator);
+    if was.is_copy && fresh.instance.id != attached.instance.id {
+        fresh.notices.push(Notice::Remark(GIVEN_UP.to_owned()));
+    }
+    Ok(fresh)
+}
+
+async fn take_down(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    backend: &Arc<dyn Backend>,
+    attached: &Attached,
+) -> Result<(), Error> {
+    remove::stop_locked(engine, task, dir, &**backend, &attached.instance, StopScope::Nothing)
+        .await?;
+    if backend.remedy() == Remedy::Recreate {
+        backend.remove(&attached.instance).await.map_err(Error::backend(backend.name()))?;
+    }
+    Ok(())
+}
+
+/// Handles a mounted directory of the host whose path names another directory by now.
+/// Commands would still work in the old one, which is not where the caller is: an idle
+/// sandbox is started again with the new directory, a busy one is refused.
+async fn settle_mounts(engine: &Inner, key: &Key, attached: Attached) -> Result<Attached, Error> {
+    let Overrides { mount, binds, .. } = &attached.overrides;
+    let instance_dir = &attached.instance.dir;
+    let asked = || mount.iter().chain(binds);
+    let replaced = |path: &&PathBuf| mounts::is_replaced(instance_dir, path);
+    let Some(path) = asked().find(replaced) else {
+        return Ok(attached);
+    };
+    // Checked first: what may not be mounted must end nothing.
+    let own_dirs = mounts::OwnDirs::of(&engine.settings)?;
+    let wanted: Vec<mounts::MountRequest> =
+        asked().map(|path| mounts::MountRequest { path: path.clone(), writable: true }).collect();
+    mounts::check_again(&own_dirs, &wanted, instance_dir, key.task())
+        .map_err(Error::backend(attached.backend.name()))?;
+    let (task, path) = (key.task(), path.display());
+    match restart(engine, key, &attached).await {
+        Ok(mut fresh) => {
+            fresh.notices.push(Notice::Remark(format!(
+                "another directory has the name {path} since sandbox {task} was started; it \
+                 was started again, with that one"
+            )));
+            Ok(fresh)
+        }
+        Err(Error::Busy { reason, .. }) => {
+            let problem = format!(
+                "another directory has the name {path} since this sandbox was started, whose \
+                 commands would still work in the one before, and it is in use: {reason}"
+            );
+            let name = crate::key::quoted(task.as_str());
+            let advice = format!(
+                "to see what uses it: vestal jobs -t {name}; after that has ended, or after \
+                 vestal stop {name}, the next use mounts the directory that is there then"
+            );
+            let source = BackendError::Advised { problem, advice };
+            Err(Error::backend(attached.backend.name())(source))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Stops an idle sandbox and starts it again.
+async fn restart(engine: &Inner, key: &Key, attached: &Attached) -> Result<Attached, Error> {
+    let dir = engine.dir(key);
+    let lock = lock::lock(engine, key.task(), &dir).await?;
+    let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
+    if current.as_ref() == Some(&attached.instance) {
+        let (backend, instance) = (&*attached.backend, &attached.instance);
+        remove::stop_locked(engine, key.task(), &dir, backend, instance, StopScope::Nothing)
+            .await?;
+    }
+    bring_up::attach_locked(engine, key, &dir, &lock, &attached.overrides).await
+}
+
+/// Tells the guest of a changed retention: that needs no new instance.
+async fn settle_retention(engine: &Inner, key: &Key, attached: &mut Attached) -> Result<(), Error> {
+    let wanted = engine.retention()?;
+    let seconds = wanted.map(|wanted| wanted.as_secs());
+    if attached.record.retention_seconds == seconds {
+        return Ok(());
+    }
+    let retention_ms = wanted.map(millis);
+    attached.connection.call(CallRequest::Retain { retention_ms }).await?;
+    attached.record.retention_seconds = seconds;
+    // If another process has the lock, the next one to attach records it; telling
+    // the guest twice does no harm.
+    let dir = engine.dir(key);
+    if let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())?
+        && let Some(mut record) = dir.record_of(key)?
+        && let Some(instance) = &mut record.instance
+        && instance.id == attached.instance.id
+    {
+        instance.retention_seconds = seconds;
+        dir.write_record(&record)?;
+    }
+    Ok(())
 }
 
 impl Attached {
@@ -427,7 +502,7 @@ impl Engine {
         if !dir.exists() {
             return Err(absent());
         }
-        let lock = self.inner.acquire(task, &dir, LockPatience::Bounded).await?;
+        let lock = lock::acquire(&self.inner, task, &dir, LockWait::Bounded).await?;
         let record = dir.record_of(&key)?.ok_or_else(absent)?;
         let mut not_accepted = Vec::new();
         if let Some(instance) = record.instance(&dir) {

@@ -49,6 +49,23 @@ async fn auto_never_ends_at_local_when_a_setting_isolates() {
 }
 
 #[tokio::test]
+async fn where_isolation_is_required_no_sandbox_is_without_it_whoever_chose_it() {
+    for set in ["terminal.backend=auto", "terminal.backend=local"] {
+        let home = tempfile::tempdir().unwrap();
+        let engine = Engine::with_backends(settings(&home, &[set]), vec![local(&home)]).unwrap();
+        let task = TaskName::default_task();
+        let nothing = Overrides::default();
+        assert_eq!(engine.inner.choose_backend(&task, &nothing).await.unwrap().name(), "local");
+        assert!(engine.inner.check_backend(&task, &nothing, "local").is_ok());
+        engine.require_confinement();
+        let chosen = engine.inner.choose_backend(&task, &nothing).await.map(|it| it.name());
+        assert!(matches!(chosen, Err(Error::NotConfined { .. })), "{set}: {chosen:?}");
+        let made_before = engine.inner.check_backend(&task, &nothing, "local");
+        assert!(matches!(made_before, Err(Error::NotConfined { .. })), "{set}: {made_before:?}");
+    }
+}
+
+#[tokio::test]
 async fn auto_makes_no_native_sandbox_of_a_setting_that_only_containers_have() {
     let sets = [
         "terminal.docker_extra_args=[\"--cap-drop=ALL\"]",

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use vestal_wire::{HostRole, JobInfo, JobState};
 
-use super::Inner;
 use super::attach::{GREETING_SOON, greet};
 use super::list::in_memory;
 use super::lock::unlocated;
 use super::remove::StopScope;
-use crate::backend::{Backend, BackendError, Confinement, CopyTotals, Instance, InstanceState};
+use super::{Inner, reap, remove};
+use crate::backend::{
+    Backend, BackendError, Confinement, CopiedPart, CopyTotals, Instance, InstanceState,
+};
 use crate::job::{self, JobFilter};
 use crate::store::{InstanceMark, SandboxDir, SandboxRecord};
 use crate::{CopyError, Error, Key, Progress, ProgressSink, WhileBusy};
@@ -30,194 +32,199 @@ pub(super) struct Quiesced {
     pub(super) instance: Option<Instance>,
 }
 
-impl Inner {
-    /// Refuses sandboxes that end with a process: no later process could use a
-    /// copy of them.
-    pub(super) fn refuse_owned(&self, key: &Key) -> Result<(), Error> {
-        if self.across_processes()? {
-            return Ok(());
-        }
-        Err(CopyError::Owned { task: key.task().to_string() }.into())
+/// Refuses sandboxes that end with a process: no later process could use a
+/// copy of them.
+pub(super) fn refuse_owned(engine: &Inner, key: &Key) -> Result<(), Error> {
+    if engine.across_processes()? {
+        return Ok(());
     }
+    Err(CopyError::Owned { task: key.task().to_string() }.into())
+}
 
-    /// Returns the record of a sandbox that has files of its own, and its
-    /// backend.
-    pub(super) async fn copyable(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-    ) -> Result<(SandboxRecord, Arc<dyn Backend>), Error> {
-        self.refuse_owned(key)?;
-        let task = || key.task().to_string();
-        let record = dir.record_of(key)?.ok_or_else(|| Error::NoSandbox { task: task() })?;
-        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        if backend.copies().is_none() {
-            let (task, backend_name) = (task(), record.backend.clone());
-            return Err(match backend.confinement() {
-                Confinement::None => CopyError::HostsFiles { task, backend: backend_name },
-                Confinement::Contained | Confinement::Remote => {
-                    CopyError::Unsupported { task, backend: backend_name }
-                }
+/// Returns the record of a sandbox that has files of its own, and its
+/// backend.
+pub(super) async fn copyable(
+    engine: &Inner,
+    key: &Key,
+    dir: &SandboxDir,
+) -> Result<(SandboxRecord, Arc<dyn Backend>), Error> {
+    refuse_owned(engine, key)?;
+    let task = || key.task().to_string();
+    let record = dir.record_of(key)?.ok_or_else(|| Error::NoSandbox { task: task() })?;
+    let backend = Arc::clone(engine.backend(key.task(), &record.backend)?);
+    if backend.copies().is_none() {
+        let (task, backend_name) = (task(), record.backend.clone());
+        return Err(match backend.confinement() {
+            Confinement::None => CopyError::HostsFiles { task, backend: backend_name },
+            Confinement::Contained | Confinement::Remote => {
+                CopyError::Unsupported { task, backend: backend_name }
             }
-            .into());
         }
-        let volumes = backend.volumes(&record.key).await;
-        let volumes = volumes.map_err(Error::backend(backend.name()))?;
-        if !volumes.is_empty() {
-            return Err(CopyError::InVolumes { task: task(), volumes }.into());
-        }
-        Ok((record, backend))
+        .into());
     }
-
-    /// Makes a sandbox stand still whose files are to be copied, under its lock.
-    pub(super) async fn quiesce_to_copy(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        busy: WhileBusy,
-    ) -> Result<Quiesced, Error> {
-        let (record, _) = self.copyable(key, dir).await?;
-        if record.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec)) {
-            return Err(CopyError::InMemory { task: key.task().to_string() }.into());
-        }
-        self.quiesce(key, dir, record, busy).await
+    let volumes = backend.volumes(&record.key).await;
+    let volumes = volumes.map_err(Error::backend(backend.name()))?;
+    if !volumes.is_empty() && !copies_files(&*backend) {
+        return Err(CopyError::InVolumes { task: task(), volumes }.into());
     }
+    Ok((record, backend))
+}
 
-    /// Makes a sandbox stand still, under its lock.
-    pub(super) async fn quiesce(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        record: SandboxRecord,
-        busy: WhileBusy,
-    ) -> Result<Quiesced, Error> {
-        let task = key.task();
-        let backend = Arc::clone(self.backend(task, &record.backend)?);
-        let failed = || Error::backend(backend.name());
-        self.refuse_others(key, dir, &record).await?;
-        let Some(mut instance) = record.instance(dir) else {
+/// Returns whether copies hold the files that the backend itself keeps.
+pub(super) fn copies_files(backend: &dyn Backend) -> bool {
+    backend.copies().is_some_and(|copies| copies.copied_part() == CopiedPart::Files)
+}
+
+/// Makes a sandbox stand still whose files are to be copied, under its lock.
+pub(super) async fn quiesce_to_copy(
+    engine: &Inner,
+    key: &Key,
+    dir: &SandboxDir,
+    busy: WhileBusy,
+) -> Result<Quiesced, Error> {
+    let (record, _) = copyable(engine, key, dir).await?;
+    if record.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec)) {
+        return Err(CopyError::InMemory { task: key.task().to_string() }.into());
+    }
+    quiesce(engine, key, dir, record, busy).await
+}
+
+/// Makes a sandbox stand still, under its lock.
+pub(super) async fn quiesce(
+    engine: &Inner,
+    key: &Key,
+    dir: &SandboxDir,
+    record: SandboxRecord,
+    busy: WhileBusy,
+) -> Result<Quiesced, Error> {
+    let task = key.task();
+    let backend = Arc::clone(engine.backend(task, &record.backend)?);
+    let failed = || Error::backend(backend.name());
+    refuse_others(engine, key, dir, &record).await?;
+    let Some(mut instance) = record.instance(dir) else {
+        return Ok(Quiesced { record, backend, instance: None });
+    };
+    let state = backend.state(&instance).await.map_err(failed())?;
+    let runs = match state {
+        // Its files can be copied all the same where they are none of it.
+        InstanceState::Absent if copies_files(&*backend) => false,
+        InstanceState::Absent | InstanceState::Broken { .. } => {
             return Ok(Quiesced { record, backend, instance: None });
+        }
+        InstanceState::Stopped { .. } => false,
+        InstanceState::Running => true,
+        // It has to go on to be able to end in order.
+        InstanceState::Paused => {
+            instance.locator = backend.locate(&instance).await.map_err(failed())?;
+            true
+        }
+    };
+    if runs {
+        let interrupt = match busy {
+            WhileBusy::Refuse => StopScope::Nothing,
+            WhileBusy::Stop => StopScope::Anything,
         };
-        let state = backend.state(&instance).await.map_err(failed())?;
-        let runs = match state {
-            InstanceState::Absent | InstanceState::Broken { .. } => {
-                return Ok(Quiesced { record, backend, instance: None });
-            }
-            InstanceState::Stopped { .. } => false,
-            InstanceState::Running => true,
-            // It has to go on to be able to end in order.
-            InstanceState::Paused => {
-                instance.locator = backend.locate(&instance).await.map_err(failed())?;
-                true
-            }
+        report_processes(engine, &*backend, &instance, interrupt).await;
+        remove::stop_locked(engine, task, dir, &*backend, &instance, interrupt).await?;
+    }
+    Ok(Quiesced { record, backend, instance: Some(instance) })
+}
+
+/// Reports the processes that ended jobs left behind. They keep nobody from
+/// stopping the sandbox and end with it, so this is said before. A guest that
+/// does not tell at once has nothing to tell.
+async fn report_processes(
+    engine: &Inner,
+    backend: &dyn Backend,
+    instance: &Instance,
+    interrupt: StopScope,
+) {
+    let listed = async {
+        let connection = greet(backend, instance, HostRole::Observer).await.ok()?;
+        job::jobs(&connection, JobFilter::Running, MAX_LISTED).await.ok()
+    };
+    let listed = tokio::time::timeout(GREETING_SOON, listed).await;
+    let jobs = listed.ok().flatten().map(|list| list.jobs).unwrap_or_default();
+    let has_ended = |job: &JobInfo| matches!(job.state, JobState::Ended(_));
+    // With a job that runs nothing is stopped, and nothing ended.
+    if interrupt == StopScope::Nothing && !jobs.iter().all(has_ended) {
+        return;
+    }
+    let left = jobs.into_iter().filter(|job| has_ended(job) && job.processes > 0);
+    let (mut processes, mut commands) = (0, Vec::new());
+    for job in left {
+        processes += u64::from(job.processes);
+        commands.push(job.summary);
+    }
+    if processes > 0 {
+        engine.progress.report(Progress::EndingProcesses { processes, commands });
+    }
+}
+
+/// Refuses a sandbox whose files an instance uses that belongs to another
+/// process: it is not ours to stop.
+async fn refuse_others(
+    engine: &Inner,
+    key: &Key,
+    dir: &SandboxDir,
+    record: &SandboxRecord,
+) -> Result<(), Error> {
+    let recorded = record.instance.as_ref().map(|instance| &*instance.id);
+    for id in dir.instance_ids()? {
+        let other = unlocated(dir, id);
+        let mark = InstanceMark::read(&other.dir)?;
+        let Some(owner) = mark.as_ref().and_then(|mark| mark.owner.as_ref()) else {
+            continue;
         };
-        if runs {
-            let interrupt = match busy {
-                WhileBusy::Refuse => StopScope::Nothing,
-                WhileBusy::Stop => StopScope::Anything,
-            };
-            self.tell_of_processes(&*backend, &instance, interrupt).await;
-            self.stop_locked(task, dir, &*backend, &instance, interrupt).await?;
+        if recorded == Some(&*other.id) {
+            continue;
         }
-        Ok(Quiesced { record, backend, instance: Some(instance) })
+        let backend = reap::backend_for(engine, Some(record), mark.as_ref())?;
+        let state = backend.state(&other).await.map_err(Error::backend(backend.name()))?;
+        if matches!(state, InstanceState::Running | InstanceState::Paused) {
+            return Err(Error::Busy {
+                task: key.task().to_string(),
+                reason: format!(
+                    "process {} has an instance of its own that works on the same files",
+                    owner.process.pid
+                ),
+            });
+        }
     }
+    Ok(())
+}
 
-    /// Tells of the processes that ended jobs left behind. They keep nobody from
-    /// stopping the sandbox and end with it, so this is said before. A guest that
-    /// does not tell at once has nothing to tell.
-    async fn tell_of_processes(
-        &self,
-        backend: &dyn Backend,
-        instance: &Instance,
-        interrupt: StopScope,
-    ) {
-        let listed = async {
-            let connection = greet(backend, instance, HostRole::Observer).await.ok()?;
-            job::jobs(&connection, JobFilter::Running, MAX_LISTED).await.ok()
-        };
-        let listed = tokio::time::timeout(GREETING_SOON, listed).await;
-        let jobs = listed.ok().flatten().map(|list| list.jobs).unwrap_or_default();
-        let has_ended = |job: &JobInfo| matches!(job.state, JobState::Ended(_));
-        // With a job that runs nothing is stopped, and nothing ended.
-        if interrupt == StopScope::Nothing && !jobs.iter().all(has_ended) {
-            return;
-        }
-        let left = jobs.into_iter().filter(|job| has_ended(job) && job.processes > 0);
-        let (mut processes, mut commands) = (0, Vec::new());
-        for job in left {
-            processes += u64::from(job.processes);
-            commands.push(job.summary);
-        }
-        if processes > 0 {
-            self.progress.tell(Progress::EndingProcesses { processes, commands });
-        }
-    }
+/// Copies those trees of a sandbox's files that are there.
+pub(super) async fn copy_trees(
+    engine: &Inner,
+    backend: &dyn Backend,
+    from: &Path,
+    to: &Path,
+    counter: &CopyCounter,
+) -> Result<(), Error> {
+    copy_trees_each(engine, backend, from, &|name| to.join(name), counter).await
+}
 
-    /// Refuses a sandbox whose files an instance uses that belongs to another
-    /// process: it is not ours to stop.
-    async fn refuse_others(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        record: &SandboxRecord,
-    ) -> Result<(), Error> {
-        let recorded = record.instance.as_ref().map(|instance| &*instance.id);
-        for id in dir.instance_ids()? {
-            let other = unlocated(dir, id);
-            let mark = InstanceMark::read(&other.dir)?;
-            let Some(owner) = mark.as_ref().and_then(|mark| mark.owner.as_ref()) else {
-                continue;
-            };
-            if recorded == Some(&*other.id) {
-                continue;
-            }
-            let backend = self.backend_for(Some(record), mark.as_ref())?;
-            let state = backend.state(&other).await.map_err(Error::backend(backend.name()))?;
-            if matches!(state, InstanceState::Running | InstanceState::Paused) {
-                return Err(Error::Busy {
-                    task: key.task().to_string(),
-                    reason: format!(
-                        "process {} has an instance of its own that works on the same files",
-                        owner.process.pid
-                    ),
-                });
-            }
+/// The same, each tree to a place of its own. A sandbox that has no files in
+/// directories of this machine has no such trees.
+pub(super) async fn copy_trees_each(
+    engine: &Inner,
+    backend: &dyn Backend,
+    from: &Path,
+    place: &(dyn Fn(&str) -> PathBuf + Sync),
+    counter: &CopyCounter,
+) -> Result<(), Error> {
+    let Some(files) = backend.host_files() else {
+        return Ok(());
+    };
+    for name in TREES {
+        let (source, target) = (from.join(name), place(name));
+        if is_dir(&source) {
+            let copied = files.copy(&source, &target, &engine.progress).await;
+            counter.add(copied.map_err(|error| full_or(&target, backend, error))?);
         }
-        Ok(())
     }
-
-    /// Copies those trees of a sandbox's files that are there.
-    pub(super) async fn copy_trees(
-        &self,
-        backend: &dyn Backend,
-        from: &Path,
-        to: &Path,
-        counter: &CopyCounter,
-    ) -> Result<(), Error> {
-        self.copy_trees_each(backend, from, &|name| to.join(name), counter).await
-    }
-
-    /// The same, each tree to a place of its own. A sandbox that has no files in
-    /// directories of this machine has no such trees.
-    pub(super) async fn copy_trees_each(
-        &self,
-        backend: &dyn Backend,
-        from: &Path,
-        place: &(dyn Fn(&str) -> PathBuf + Sync),
-        counter: &CopyCounter,
-    ) -> Result<(), Error> {
-        let Some(files) = backend.host_files() else {
-            return Ok(());
-        };
-        for name in TREES {
-            let (source, target) = (from.join(name), place(name));
-            if is_dir(&source) {
-                let copied = files.copy(&source, &target, &self.progress).await;
-                counter.add(copied.map_err(|error| full_or(&target, backend, error))?);
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Returns whether there is a directory itself, not a link to one.
@@ -228,9 +235,9 @@ pub(super) fn is_dir(path: &Path) -> bool {
 /// Returns what went wrong with a copy, a full disk by its name.
 pub(super) fn full_or(to: &Path, backend: &dyn Backend, error: BackendError) -> Error {
     let full = match &error {
-        BackendError::Io { source, .. } => is_full(source) || says_full(&source.to_string()),
+        BackendError::Io { source, .. } => is_full(source) || is_out_of_space(&source.to_string()),
         // What was copied from inside an instance tells it in words.
-        BackendError::Engine { message, .. } => says_full(message),
+        BackendError::Engine { message, .. } => is_out_of_space(message),
         _ => false,
     };
     if full {
@@ -244,7 +251,7 @@ fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
-fn says_full(message: &str) -> bool {
+fn is_out_of_space(message: &str) -> bool {
     let message = message.to_lowercase();
     ["no space left on device", "disk quota exceeded"].iter().any(|words| message.contains(words))
 }
@@ -292,14 +299,14 @@ impl CopyCounter {
         self.counted().add(copied);
     }
 
-    /// Returns a sink that passes on what it is told and counts copies.
+    /// Returns a sink that passes on its events and counts copies.
     pub(super) fn listen(&self, to: &ProgressSink) -> ProgressSink {
         let (counter, to) = (self.clone(), to.clone());
         ProgressSink::new(move |progress| {
             if let Progress::Copying { what, files, bytes, .. } = &progress {
                 counter.hear(what, CopyTotals { files: *files, bytes: *bytes });
             }
-            to.tell(progress);
+            to.report(progress);
         })
     }
 
@@ -336,13 +343,13 @@ mod tests {
         let (counter, sink) = (CopyCounter::default(), ProgressSink::default());
         counter.add(CopyTotals { files: 1, bytes: 10 });
         let listening = counter.listen(&sink);
-        let tell = |what: &str, files, bytes| {
-            listening.tell(Progress::Copying { what: what.into(), files, bytes, total: None });
+        let report = |what: &str, files, bytes| {
+            listening.report(Progress::Copying { what: what.into(), files, bytes, total: None });
         };
-        tell("usr", 1, 5);
-        tell("usr", 2, 7);
-        tell("etc", 3, 3);
-        tell("etc", 1, 1);
+        report("usr", 1, 5);
+        report("usr", 2, 7);
+        report("etc", 3, 3);
+        report("etc", 1, 1);
         assert_eq!(counter.total(), CopyTotals { files: 1 + 2 + 3 + 1, bytes: 10 + 7 + 3 + 1 });
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
 use super::remove::{FilesOnRemoval, kept_files};
-use super::{Engine, Inner};
+use super::{Engine, Inner, forget, lock, remove, snapshot, sweep};
 use crate::backend::{
     Backend, FoundInstance, IdleSource, Instance, InstanceFilter, InstanceState, Owner,
 };
@@ -35,6 +35,8 @@ pub enum ReapReason {
     Superseded,
     /// It has been stopped and unused for longer than the retention.
     Expired,
+    /// It was forgotten while its machine did not answer.
+    Forgotten,
 }
 
 /// Something the reaper removed, or would remove.
@@ -76,26 +78,26 @@ impl Engine {
     /// `dry_run` only says so.
     #[boxed]
     pub async fn prune(&self, dry_run: bool) -> Result<Vec<Reaped>, Error> {
-        Ok(self.prune_telling(dry_run).await?.reaped)
+        Ok(self.prune_with_report(dry_run).await?.reaped)
     }
 
     /// Does the same and returns as well what could not be looked at.
     #[boxed]
-    pub async fn prune_telling(&self, dry_run: bool) -> Result<Pruned, Error> {
+    pub async fn prune_with_report(&self, dry_run: bool) -> Result<Pruned, Error> {
         let inner = &self.inner;
-        let leftovers = inner.reap_leftovers(None, dry_run).await?;
-        let mut pruned = inner.reap(None, None, dry_run).await?;
+        let leftovers = sweep::reap_leftovers(inner, None, dry_run).await?;
+        let mut pruned = reap(inner, None, None, dry_run).await?;
         pruned.reaped.splice(0..0, leftovers);
-        pruned.unrecorded = inner.unrecorded()?;
+        pruned.unrecorded = sweep::unrecorded(inner)?;
         let named = inner.named_backend(&Overrides::default())?;
-        for backend in &inner.backends {
+        for backend in inner.backends.iter() {
             let is_relied_on =
-                named.as_deref() == Some(backend.name()) || inner.is_recorded(&**backend)?;
+                named.as_deref() == Some(backend.name()) || is_recorded(inner, &**backend)?;
             if !is_relied_on && named.is_some() {
                 // Asking it could start its engine for nothing.
                 continue;
             }
-            match inner.reap_marked(&**backend, None, dry_run).await {
+            match reap_marked(inner, &**backend, None, dry_run).await {
                 Ok(reaped) => pruned.reaped.extend(reaped),
                 Err(reason) if is_relied_on => {
                     pruned.unanswered.push((format!("backend {}", backend.name()), reason));
@@ -107,281 +109,296 @@ impl Engine {
     }
 }
 
-impl Inner {
-    /// Removes what nobody can want, on the backend that is in use and on those
-    /// that need no engine; on all when none is named. One failure does not
-    /// stop the sweep.
-    pub(super) async fn reap(
-        &self,
-        spare: Option<&Key>,
-        used: Option<&str>,
-        dry_run: bool,
-    ) -> Result<Pruned, Error> {
-        let spared = spare.map(|key| self.dir(key));
-        let mut dirs = list_dirs(&self.sandboxes)?;
-        dirs.retain(|dir| spared.as_ref() != Some(dir) && self.is_swept(dir, used));
-        let deadline = Instant::now() + self.probe_timeouts.examining;
-        let asked: Vec<BoxFuture<'_, _>> =
-            dirs.iter().map(|dir| timeout_at(deadline, self.findings(dir)).boxed()).collect();
-        let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
-        let mut pruned = Pruned::default();
-        for (dir, answer) in dirs.iter().zip(answers) {
-            let findings = match answer {
-                Ok(Ok(findings)) => findings,
-                Ok(Err(error)) => {
-                    tracing::debug!(dir = %dir.path().display(), %error, "left alone");
-                    pruned.unanswered.push((task_of(dir), error.to_string()));
-                    continue;
-                }
-                Err(_) => {
-                    pruned.unanswered.push((task_of(dir), NOT_ANSWERED.to_owned()));
-                    continue;
-                }
-            };
-            for finding in findings {
-                if dry_run {
-                    pruned.reaped.push(finding.reaped);
-                    continue;
-                }
-                match self.reap_one(&finding).await {
-                    Ok(true) => pruned.reaped.push(finding.reaped),
-                    Ok(false) => {}
-                    Err(error) => tracing::debug!(%error, "left alone"),
-                }
-            }
-        }
-        Ok(pruned)
-    }
-
-    /// Returns whether a sandbox can be looked at without asking an engine that
-    /// is not in use anyway.
-    fn is_swept(&self, dir: &SandboxDir, used: Option<&str>) -> bool {
-        let Some(used) = used else {
-            return true;
-        };
-        let recorded = dir.read_record().ok().flatten().map(|record| record.backend);
-        let asks_engine = |name: &str| {
-            let backend = self.backends.iter().find(|backend| backend.name() == name);
-            backend.is_none_or(|backend| backend.declaration().asks_engine)
-        };
-        recorded.is_none_or(|name| name == used || !asks_engine(&name))
-    }
-
-    /// Returns whether a sandbox of this home is on a backend.
-    fn is_recorded(&self, backend: &dyn Backend) -> Result<bool, Error> {
-        let mut dirs = list_dirs(&self.sandboxes)?.into_iter();
-        Ok(dirs.any(|dir| {
-            let record = dir.read_record().ok().flatten();
-            record.is_some_and(|record| record.backend == backend.name())
-        }))
-    }
-
-    /// Returns what is to be reaped in one sandbox's directory.
-    async fn findings(&self, dir: &SandboxDir) -> Result<Vec<ReapFinding>, Error> {
-        let record = dir.read_record()?;
-        let task = record.as_ref().map_or_else(|| task_of(dir), |record| record.task.clone());
-        if let Some(record) = &record {
-            // A directory that was copied here from elsewhere is not ours to reap.
-            let expected = Key::new(self.home_id.clone(), &*record.profile, parse(&record.task)?);
-            if record.key != expected.hash() {
-                return Ok(Vec::new());
-            }
-        }
-        let finding = |instance: Option<String>, reason| ReapFinding {
-            dir: dir.clone(),
-            reaped: Reaped { task: task.clone(), instance, reason },
-        };
-        let mut findings = Vec::new();
-        // A copy may take long, and is only unfinished once nobody holds the lock.
-        if is_unfinished(dir)? && KeyLock::try_acquire(&dir.lock_file())?.is_some() {
-            findings.push(finding(None, ReapReason::Unfinished));
-        }
-        for id in dir.instance_ids()? {
-            if let Some(reason) = self.judge(dir, record.as_ref(), &id).await? {
-                findings.push(finding(Some(id), reason));
-            }
-        }
-        Ok(findings)
-    }
-
-    /// Returns why an instance is to go, or nothing.
-    async fn judge(
-        &self,
-        dir: &SandboxDir,
-        record: Option<&SandboxRecord>,
-        id: &str,
-    ) -> Result<Option<ReapReason>, Error> {
-        let recorded =
-            record.and_then(|record| record.instance(dir)).filter(|found| found.id == id);
-        let instance = recorded.clone().unwrap_or_else(|| unlocated(dir, id.to_owned()));
-        let mark = InstanceMark::read(&instance.dir)?;
-        let backend = self.backend_for(record, mark.as_ref())?;
-        let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
-        let (since, resumable) = match state {
-            InstanceState::Stopped { since } => (since, true),
-            InstanceState::Broken { since } => (since, false),
-            // Only its directory is left, and nothing to wait for.
-            InstanceState::Absent if recorded.is_none() => {
-                return Ok(match mark.and_then(|mark| mark.owner) {
-                    Some(owner) if owner.may_be_alive() => None,
-                    Some(_) => Some(ReapReason::Ownerless),
-                    None => Some(ReapReason::Superseded),
-                });
-            }
-            InstanceState::Running | InstanceState::Paused | InstanceState::Absent => {
-                return Ok(None);
-            }
-        };
-        let Some(since) = since else {
-            return Ok(None);
-        };
-        let source = backend.declaration().idle_source;
-        let idle = idle_since(source, dir, recorded.as_ref(), record, since);
-        let older = |age: Duration| elapsed(idle).is_some_and(|elapsed| elapsed > age);
-        if recorded.is_some() {
-            let expired = resumable && self.retention()?.is_some_and(older);
-            return Ok(expired.then_some(ReapReason::Expired));
-        }
-        if elapsed(since).is_none_or(|elapsed| elapsed <= self.orphan_age_or_ever()) {
-            return Ok(None);
-        }
-        match mark.and_then(|mark| mark.owner) {
-            Some(owner) if owner.may_be_alive() => Ok(None),
-            Some(_) => Ok(Some(ReapReason::Ownerless)),
-            None => Ok(Some(ReapReason::Superseded)),
-        }
-    }
-
-    /// Removes one finding, if it is still one once the lock is held. A process
-    /// that holds the lock uses the sandbox, so the lock is not waited for.
-    async fn reap_one(&self, finding: &ReapFinding) -> Result<bool, Error> {
-        let dir = &finding.dir;
-        let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())? else {
-            return Ok(false);
-        };
-        let task = parse(&finding.reaped.task)?;
-        let Some(id) = &finding.reaped.instance else {
-            let unfinished = is_unfinished(dir)?;
-            dir.sweep_temporaries();
-            self.recover(&task, dir).await?;
-            self.remove_partial_snapshots(&task, dir).await?;
-            return Ok(unfinished);
-        };
-        let record = dir.read_record()?;
-        let reason = self.judge(dir, record.as_ref(), id).await?;
-        match reason {
-            None => Ok(false),
-            Some(ReapReason::Expired) => {
-                self.remove_locked(&task, dir, FilesOnRemoval::Keep).await?;
-                Ok(true)
-            }
-            Some(_) => {
-                let mark = InstanceMark::read(&dir.instance_dir(id))?;
-                let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
-                let instance = unlocated(dir, id.clone());
-                backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
-                if record.is_none() && dir.instance_ids()?.is_empty() && kept_files(dir).is_empty()
-                {
-                    dir.remove()?;
-                }
-                Ok(true)
-            }
-        }
-    }
-
-    /// Removes instances that carry this home's mark and have no directory any
-    /// more. What cannot be removed is met again by the next sweep; a backend
-    /// that does not tell what it has is an error, in words.
-    pub(super) async fn reap_marked(
-        &self,
-        backend: &dyn Backend,
-        spare: Option<&Key>,
-        dry_run: bool,
-    ) -> Result<Vec<Reaped>, String> {
-        let asked = timeout(
-            self.probe_timeouts.examining,
-            backend.find(InstanceFilter::Home(&self.home_id)),
-        )
-        .await;
-        let found = match asked {
-            Ok(Ok(found)) => found,
+/// Removes what nobody can want, on the backend that is in use and on those
+/// that need no engine; on all when none is named. One failure does not
+/// stop the sweep.
+pub(super) async fn reap(
+    engine: &Inner,
+    spare: Option<&Key>,
+    used: Option<&str>,
+    dry_run: bool,
+) -> Result<Pruned, Error> {
+    let spared = spare.map(|key| engine.dir(key));
+    let mut dirs = list_dirs(&engine.sandboxes)?;
+    dirs.retain(|dir| spared.as_ref() != Some(dir) && is_swept(engine, dir, used));
+    let deadline = Instant::now() + engine.probe_timeouts.examining;
+    let asked: Vec<BoxFuture<'_, _>> =
+        dirs.iter().map(|dir| timeout_at(deadline, findings(engine, dir)).boxed()).collect();
+    let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+    let mut pruned = Pruned::default();
+    for (dir, answer) in dirs.iter().zip(answers) {
+        let findings = match answer {
+            Ok(Ok(findings)) => findings,
             Ok(Err(error)) => {
-                tracing::debug!(%error, backend = backend.name(), "cannot be swept");
-                return Err(error.to_string());
+                tracing::debug!(dir = %dir.path().display(), %error, "left alone");
+                pruned.unanswered.push((task_of(dir), error.to_string()));
+                continue;
             }
-            Err(_) => return Err(NOT_ANSWERED.to_owned()),
+            Err(_) => {
+                pruned.unanswered.push((task_of(dir), NOT_ANSWERED.to_owned()));
+                continue;
+            }
         };
-        let spared = spare.map(Key::hash);
-        let known = self.known_instances();
-        let mut reaped = Vec::new();
-        for found in found {
-            if spared.as_ref() == Some(&found.key) || known.contains(&found.id) {
+        for finding in findings {
+            if dry_run {
+                pruned.reaped.push(finding.reaped);
                 continue;
             }
-            let Some(reason) = self.judge_marked(&found) else {
+            match reap_one(engine, &finding).await {
+                Ok(true) => pruned.reaped.push(finding.reaped),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%error, "left alone"),
+            }
+        }
+    }
+    Ok(pruned)
+}
+
+/// Returns whether a sandbox can be looked at without asking an engine that
+/// is not in use anyway.
+fn is_swept(engine: &Inner, dir: &SandboxDir, used: Option<&str>) -> bool {
+    let Some(used) = used else {
+        return true;
+    };
+    let recorded = dir.read_record().ok().flatten().map(|record| record.backend);
+    let asks_engine =
+        |name: &str| engine.declaration(name).is_none_or(|declared| declared.asks_engine);
+    recorded.is_none_or(|name| name == used || !asks_engine(&name))
+}
+
+/// Returns whether a sandbox of this home is on a backend.
+fn is_recorded(engine: &Inner, backend: &dyn Backend) -> Result<bool, Error> {
+    let mut dirs = list_dirs(&engine.sandboxes)?.into_iter();
+    Ok(dirs.any(|dir| {
+        let record = dir.read_record().ok().flatten();
+        record.is_some_and(|record| record.backend == backend.name())
+    }))
+}
+
+/// Returns what is to be reaped in one sandbox's directory.
+async fn findings(engine: &Inner, dir: &SandboxDir) -> Result<Vec<ReapFinding>, Error> {
+    let record = dir.read_record()?;
+    let task = record.as_ref().map_or_else(|| task_of(dir), |record| record.task.clone());
+    if let Some(record) = &record {
+        // A directory that was copied here from elsewhere is not ours to reap.
+        let expected = Key::new(engine.home_id.clone(), &*record.profile, parse(&record.task)?);
+        if record.key != expected.hash() {
+            return Ok(Vec::new());
+        }
+    }
+    let finding = |instance: Option<String>, reason| ReapFinding {
+        dir: dir.clone(),
+        reaped: Reaped { task: task.clone(), instance, reason },
+    };
+    let mut findings = Vec::new();
+    // A copy may take long, and is only unfinished once nobody holds the lock.
+    if is_unfinished(dir)? && KeyLock::try_acquire(&dir.lock_file())?.is_some() {
+        findings.push(finding(None, ReapReason::Unfinished));
+    }
+    for id in dir.instance_ids()? {
+        if let Some(reason) = judge(engine, dir, record.as_ref(), &id).await? {
+            findings.push(finding(Some(id), reason));
+        }
+    }
+    Ok(findings)
+}
+
+/// Returns why an instance is to go, or nothing.
+async fn judge(
+    engine: &Inner,
+    dir: &SandboxDir,
+    record: Option<&SandboxRecord>,
+    id: &str,
+) -> Result<Option<ReapReason>, Error> {
+    let recorded = record.and_then(|record| record.instance(dir)).filter(|found| found.id == id);
+    let instance = recorded.clone().unwrap_or_else(|| unlocated(dir, id.to_owned()));
+    let mark = InstanceMark::read(&instance.dir)?;
+    let backend = backend_for(engine, record, mark.as_ref())?;
+    let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
+    let (since, resumable) = match state {
+        InstanceState::Stopped { since } => (since, true),
+        InstanceState::Broken { since } => (since, false),
+        // Only its directory is left, and nothing to wait for.
+        InstanceState::Absent if recorded.is_none() => {
+            return Ok(match mark.and_then(|mark| mark.owner) {
+                Some(owner) if owner.may_be_alive() => None,
+                Some(_) => Some(ReapReason::Ownerless),
+                None => Some(ReapReason::Superseded),
+            });
+        }
+        InstanceState::Running | InstanceState::Paused | InstanceState::Absent => {
+            return Ok(None);
+        }
+    };
+    let Some(since) = since else {
+        return Ok(None);
+    };
+    let source = backend.declaration().idle_source;
+    let idle = idle_since(source, dir, recorded.as_ref(), record, since);
+    let older = |age: Duration| elapsed(idle).is_some_and(|elapsed| elapsed > age);
+    if recorded.is_some() {
+        let expired = resumable && engine.retention()?.is_some_and(older);
+        return Ok(expired.then_some(ReapReason::Expired));
+    }
+    if elapsed(since).is_none_or(|elapsed| elapsed <= orphan_age_or_ever(engine)) {
+        return Ok(None);
+    }
+    match mark.and_then(|mark| mark.owner) {
+        Some(owner) if owner.may_be_alive() => Ok(None),
+        Some(_) => Ok(Some(ReapReason::Ownerless)),
+        None => Ok(Some(ReapReason::Superseded)),
+    }
+}
+
+/// Removes one finding, if it is still one once the lock is held. A process
+/// that holds the lock uses the sandbox, so the lock is not waited for.
+async fn reap_one(engine: &Inner, finding: &ReapFinding) -> Result<bool, Error> {
+    let dir = &finding.dir;
+    let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())? else {
+        return Ok(false);
+    };
+    let task = parse(&finding.reaped.task)?;
+    let Some(id) = &finding.reaped.instance else {
+        let unfinished = is_unfinished(dir)?;
+        dir.sweep_temporaries();
+        lock::recover(engine, &task, dir).await?;
+        snapshot::remove_partial_snapshots(engine, &task, dir).await?;
+        return Ok(unfinished);
+    };
+    let record = dir.read_record()?;
+    let reason = judge(engine, dir, record.as_ref(), id).await?;
+    match reason {
+        None => Ok(false),
+        Some(ReapReason::Expired) => {
+            remove::remove_locked(engine, &task, dir, FilesOnRemoval::Keep).await?;
+            Ok(true)
+        }
+        Some(_) => {
+            let mark = InstanceMark::read(&dir.instance_dir(id))?;
+            let backend = backend_for(engine, record.as_ref(), mark.as_ref())?;
+            let instance = unlocated(dir, id.clone());
+            backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
+            if record.is_none() && dir.instance_ids()?.is_empty() && kept_files(dir).is_empty() {
+                dir.remove()?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// Removes instances that carry this home's mark and have no directory any
+/// more. What cannot be removed is met again by the next sweep; a backend
+/// that does not tell what it has is an error, in words.
+pub(super) async fn reap_marked(
+    engine: &Inner,
+    backend: &dyn Backend,
+    spare: Option<&Key>,
+    dry_run: bool,
+) -> Result<Vec<Reaped>, String> {
+    let asked = timeout(
+        engine.probe_timeouts.examining,
+        backend.find(InstanceFilter::Home(&engine.home_id)),
+    )
+    .await;
+    let found = match asked {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, backend = backend.name(), "cannot be swept");
+            return Err(error.to_string());
+        }
+        Err(_) => return Err(NOT_ANSWERED.to_owned()),
+    };
+    let spared = spare.map(Key::hash);
+    let known = known_instances(engine);
+    let forgotten = engine.forgotten().ids().map_err(|error| error.to_string())?;
+    let mut reaped = Vec::new();
+    for found in found {
+        // One that has a record is not forgotten yet: a process died over that.
+        if forgotten.contains(&found.id) && !known.contains(&found.id) {
+            let (task, id) = (found.task.clone(), found.id.clone());
+            if !dry_run && let Err(error) = finish_forgetting(engine, backend, found).await {
+                tracing::debug!(instance = id, %error, "left alone");
                 continue;
-            };
-            if !dry_run {
-                match backend.collect(&found).await {
-                    Ok(true) => {}
-                    Ok(false) => continue,
-                    Err(error) => {
-                        tracing::debug!(instance = found.id, %error, "left alone");
-                        continue;
-                    }
+            }
+            reaped.push(Reaped { task, instance: Some(id), reason: ReapReason::Forgotten });
+            continue;
+        }
+        if spared.as_ref() == Some(&found.key) || known.contains(&found.id) {
+            continue;
+        }
+        let Some(reason) = judge_marked(engine, &found) else {
+            continue;
+        };
+        if !dry_run {
+            match backend.collect(&found).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::debug!(instance = found.id, %error, "left alone");
+                    continue;
                 }
             }
-            reaped.push(Reaped { task: found.task, instance: Some(found.id), reason });
         }
-        Ok(reaped)
+        reaped.push(Reaped { task: found.task, instance: Some(found.id), reason });
     }
+    Ok(reaped)
+}
 
-    /// Returns the instances that have a directory, which judges them.
-    pub(super) fn known_instances(&self) -> BTreeSet<String> {
-        let dirs = list_dirs(&self.sandboxes).unwrap_or_default();
-        dirs.iter().flat_map(|dir| dir.instance_ids().unwrap_or_default()).collect()
-    }
+/// Removes an instance that was forgotten. It has no directory, and nobody's lock.
+async fn finish_forgetting(
+    engine: &Inner,
+    backend: &dyn Backend,
+    found: FoundInstance,
+) -> Result<(), Error> {
+    let dir = SandboxDir::new(engine.sandboxes.join(".forgotten"));
+    forget::finish(engine, &dir, backend, found).await
+}
 
-    /// Returns why an instance without a directory is to go, or nothing.
-    fn judge_marked(&self, found: &FoundInstance) -> Option<ReapReason> {
-        let (since, resumable) = match found.state {
-            InstanceState::Stopped { since } => (since?, true),
-            InstanceState::Broken { since } => (since?, false),
-            _ => return None,
-        };
-        let age = elapsed(since)?;
-        if resumable && found.persistent {
-            let retention = self.retention().ok().flatten()?;
-            return (age > retention).then_some(ReapReason::Expired);
-        }
-        if found.owner.as_ref().is_some_and(Owner::may_be_alive) {
-            return None;
-        }
-        let reason = if found.persistent { ReapReason::Unfinished } else { ReapReason::Ownerless };
-        (age > self.orphan_age_or_ever()).then_some(reason)
-    }
+/// Returns the instances that have a directory, which judges them.
+pub(super) fn known_instances(engine: &Inner) -> BTreeSet<String> {
+    let dirs = list_dirs(&engine.sandboxes).unwrap_or_default();
+    dirs.iter().flat_map(|dir| dir.instance_ids().unwrap_or_default()).collect()
+}
 
-    /// Returns the backend an instance is on.
-    pub(super) fn backend_for(
-        &self,
-        record: Option<&SandboxRecord>,
-        mark: Option<&InstanceMark>,
-    ) -> Result<Arc<dyn Backend>, Error> {
-        let name = mark.map(|mark| &*mark.backend).or(record.map(|record| &*record.backend));
-        let task = record.map_or_else(TaskName::default_task, |record| {
-            parse(&record.task).unwrap_or_else(|_| TaskName::default_task())
-        });
-        match name {
-            Some(name) => self.backend(&task, name).cloned(),
-            // Only instances that nothing confines go without a mark.
-            None => self.unconfined_backend().ok_or(Error::NoBackend { reasons: Vec::new() }),
-        }
+/// Returns why an instance without a directory is to go, or nothing.
+fn judge_marked(engine: &Inner, found: &FoundInstance) -> Option<ReapReason> {
+    let (since, resumable) = match found.state {
+        InstanceState::Stopped { since } => (since?, true),
+        InstanceState::Broken { since } => (since?, false),
+        _ => return None,
+    };
+    let age = elapsed(since)?;
+    if resumable && found.persistent {
+        let retention = engine.retention().ok().flatten()?;
+        return (age > retention).then_some(ReapReason::Expired);
     }
+    if found.owner.as_ref().is_some_and(Owner::may_be_alive) {
+        return None;
+    }
+    let reason = if found.persistent { ReapReason::Unfinished } else { ReapReason::Ownerless };
+    (age > orphan_age_or_ever(engine)).then_some(reason)
+}
 
-    /// Returns the age of orphans; a lifetime that cannot be read protects them.
-    fn orphan_age_or_ever(&self) -> Duration {
-        self.orphan_age().unwrap_or(Duration::MAX)
+/// Returns the backend an instance is on.
+pub(super) fn backend_for(
+    engine: &Inner,
+    record: Option<&SandboxRecord>,
+    mark: Option<&InstanceMark>,
+) -> Result<Arc<dyn Backend>, Error> {
+    let name = mark.map(|mark| &*mark.backend).or(record.map(|record| &*record.backend));
+    let task = record.map_or_else(TaskName::default_task, |record| {
+        parse(&record.task).unwrap_or_else(|_| TaskName::default_task())
+    });
+    match name {
+        Some(name) => engine.backend(&task, name).cloned(),
+        // Only instances that nothing confines go without a mark.
+        None => engine.unconfined_backend().ok_or(Error::NoBackend { reasons: Vec::new() }),
     }
+}
+
+/// Returns the age of orphans; a lifetime that cannot be read protects them.
+fn orphan_age_or_ever(engine: &Inner) -> Duration {
+    engine.orphan_age().unwrap_or(Duration::MAX)
 }
 
 /// Returns since when a stopped sandbox has idled. A guest that ended because
@@ -393,7 +410,7 @@ fn idle_since(
     record: Option<&SandboxRecord>,
     ended: Timestamp,
 ) -> Timestamp {
-    let last = last_sign_of_life(source, dir, ended);
+    let last = last_activity(source, dir, ended);
     if source == IdleSource::EndTime {
         return last;
     }
@@ -410,11 +427,7 @@ fn idle_since(
 
 /// Returns when a stopped sandbox last did anything: its end, or the last entry
 /// in its journal, for a guest that was killed and could not leave a trace.
-pub(super) fn last_sign_of_life(
-    source: IdleSource,
-    dir: &SandboxDir,
-    ended: Timestamp,
-) -> Timestamp {
+pub(super) fn last_activity(source: IdleSource, dir: &SandboxDir, ended: Timestamp) -> Timestamp {
     if source == IdleSource::EndTime {
         return ended;
     }

@@ -15,9 +15,10 @@ use super::create::new_instance_id;
 use super::list::in_memory;
 use super::lock::LockedSandbox;
 use super::quiesce::{Quiesced, is_dir};
+use super::relocate::{self, Relocation};
 use super::remove::kept_files;
-use super::{Engine, Inner};
-use crate::backend::{Backend, Base, Confinement, Instance};
+use super::{Engine, Inner, create, lock, quiesce, remove};
+use crate::backend::{Backend, Base, Confinement, CopyTotals, Instance, KeptVolumes};
 use crate::store::{
     Intent, NewInstance, ReplacedTree, SandboxChange, SandboxDir, SandboxRecord, StoreError,
 };
@@ -31,7 +32,7 @@ use crate::{
 pub(super) const UNUSABLE_STATE: &str = "unusable-state";
 
 impl Engine {
-    /// Makes a sandbox anew with the settings of now, on another backend if
+    /// Makes a sandbox again with the settings of now, on another backend if
     /// asked. Workspace and home stay; what is in the instance's own filesystem
     /// does not. If the new instance cannot be made, the old one stays.
     ///
@@ -45,14 +46,14 @@ impl Engine {
         busy: WhileBusy,
     ) -> Result<Rebuilt, Error> {
         let (key, rebuild) = (self.key(task), rebuild.clone());
-        let work = self.inner.run_watched(|inner, mut attended| async move {
+        let work = lock::run_watched(&self.inner, |inner, mut attended| async move {
             let dir = inner.dir(&key);
-            inner.refuse_owned(&key)?;
-            let locking = inner.lock_existing(key.task(), &dir);
+            quiesce::refuse_owned(&inner, &key)?;
+            let locking = lock::lock_existing(&inner, key.task(), &dir);
             let lock = attended.or_leave(key.task(), locking).await?;
             let choosing = inner.rebuilt_record(&key, &dir, &rebuild);
             let (was, now) = attended.or_leave(key.task(), choosing).await?;
-            let still = match inner.quiesce(&key, &dir, was.clone(), busy).await {
+            let still = match quiesce::quiesce(&inner, &key, &dir, was.clone(), busy).await {
                 // An engine that cannot look at the instance cannot end it
                 // either. It makes way with what it has, for the reaper.
                 Err(Error::Backend { source, .. }) if source.is_refusal() => {
@@ -64,7 +65,7 @@ impl Engine {
                 }
                 other => other?,
             };
-            inner.forget_handle(&key);
+            remove::forget_handle(&inner, &key);
             let locked = LockedSandbox { key: &key, dir: &dir, lock: &lock };
             let building = Box::pin(inner.build_anew(locked, still, now));
             let rebuilt = attended.or_undo(&inner, key.task(), &dir, building).await?;
@@ -76,8 +77,8 @@ impl Engine {
 }
 
 impl Inner {
-    /// Returns the records of a sandbox that is made anew, from before and
-    /// after, if it can be: what cannot be made is no reason to end what is there.
+    /// Returns the records of a sandbox that is rebuilt, from before and
+    /// after, if it can be: what cannot be made is not a reason to end what is there.
     async fn rebuilt_record(
         &self,
         key: &Key,
@@ -96,7 +97,15 @@ impl Inner {
             }
             None => Arc::clone(&old),
         };
-        if new.name() != old.name() {
+        if relocate::is_needed(&*old, &*new) {
+            relocate::refuse_misplaced(&was, &*old).await?;
+            relocate::refuse_occupied(&record, dir, &*new).await?;
+            if in_memory(&self.spec(&*new, &record.overrides)?.to_map()) {
+                return Err(CopyError::InMemory { task: task.to_string() }.into());
+            }
+            record.backend = new.name().to_owned();
+            self.bind_backend(&mut record)?;
+        } else if new.name() != old.name() {
             let volumes = old.volumes(&record.key).await.map_err(Error::backend(old.name()))?;
             if !volumes.is_empty() {
                 return Err(CopyError::InVolumes { task: task.to_string(), volumes }.into());
@@ -114,7 +123,7 @@ impl Inner {
         Ok((was, record))
     }
 
-    /// Makes a sandbox that stands still anew, under its lock.
+    /// Makes a sandbox that stands still again, under its lock.
     async fn build_anew(
         &self,
         locked: LockedSandbox<'_>,
@@ -125,16 +134,24 @@ impl Inner {
         let new = Arc::clone(self.backend(locked.key.task(), &now.backend)?);
         let moves = new.name() != old.name();
         let lost = was.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec));
+        let carried = relocate::is_needed(&*old, &*new);
+        let carried = carried.then(|| Relocation::new(&was, &old, locked.dir)).transpose()?;
         // What a guest keeps of sessions and jobs belongs to users that the
         // other backend's guest is none of.
-        let trees: &[&str] = if moves { &["state"] } else { &[] };
+        let trees: &[&str] = match &carried {
+            // The new one's are made, and are not there if it is undone.
+            Some(_) if new.confinement() != Confinement::Remote => &["state", "workspace", "home"],
+            _ if moves => &["state"],
+            _ => &[],
+        };
         let mut spoilt = None;
-        let heard = match self.change_instance(locked, &was, &now, trees, Replaced::Go).await {
+        let changing = self.change_instance(locked, &was, &now, trees, Replaced::Go, carried);
+        let heard = match changing.await {
             // What the guests kept is what keeps this one from starting.
             Err(Error::Backend { backend, source }) if !moves && source.is_unusable_state() => {
-                self.finish(locked.key.task(), locked.dir).await?;
+                lock::finish(self, locked.key.task(), locked.dir).await?;
                 let kept = Replaced::StayAs(UNUSABLE_STATE);
-                let again = self.change_instance(locked, &was, &now, &["state"], kept).await;
+                let again = self.change_instance(locked, &was, &now, &["state"], kept, None).await;
                 spoilt = Some(source.to_string());
                 again.map_err(|_| Error::Backend { backend, source })?
             }
@@ -149,7 +166,7 @@ impl Inner {
         }
         if let Some(reason) = spoilt {
             remarks.push(format!(
-                "its shell sessions and the records of its jobs begin anew: what was kept of them \
+                "its shell sessions and job records start empty: what was kept of them \
                  could not be used ({reason}), and is in {}",
                 locked.dir.path().join(UNUSABLE_STATE).display()
             ));
@@ -158,7 +175,7 @@ impl Inner {
         Ok(Rebuilt { was: old.name().to_owned(), now: new.name().to_owned(), kept, remarks })
     }
 
-    /// Puts a new instance, and these trees anew, in the place of what is there.
+    /// Puts a new instance, and these trees again, in the place of what is there.
     async fn change_instance(
         &self,
         locked: LockedSandbox<'_>,
@@ -166,9 +183,12 @@ impl Inner {
         now: &SandboxRecord,
         trees: &[&str],
         replaced: Replaced,
+        carried: Option<Relocation>,
     ) -> Result<Vec<String>, Error> {
         let mut changing =
             Changing::begin(locked, ChangeVerb::Rebuild, was.clone(), now.clone(), true)?;
+        changing.change.shown_by = carried.as_ref().map(|carried| carried.shown_by.clone());
+        changing.relocation = carried;
         changing.switch(trees, replaced)?;
         let (_, heard) = changing.settle(self, None, &self.progress).await?;
         Ok(heard)
@@ -200,7 +220,7 @@ fn remarks(
         );
     }
     if old.name() != new.name() {
-        remarks.push("its shell sessions and the records of its jobs begin anew".to_owned());
+        remarks.push("its shell sessions and job records start empty".to_owned());
     }
     if contained(old) && !contained(new) && !kept_files(dir).is_empty() {
         remarks.push(format!(
@@ -289,7 +309,7 @@ enum RebuildStep {
     Settled,
 }
 
-/// A change that has begun: its intent is on disk.
+/// A change that has started: its intent is on disk.
 #[derive(Debug)]
 pub(super) struct Changing<'a> {
     locked: LockedSandbox<'a>,
@@ -297,6 +317,8 @@ pub(super) struct Changing<'a> {
     change: SandboxChange,
     /// The record that is to be.
     record: SandboxRecord,
+    /// How the files get to where the new instance is.
+    relocation: Option<Relocation>,
 }
 
 impl<'a> Changing<'a> {
@@ -315,8 +337,8 @@ impl<'a> Changing<'a> {
         } else {
             None
         };
-        let change = SandboxChange { was, instance, trees: Vec::new(), now: None };
-        let changing = Self { locked, verb, change, record };
+        let change = SandboxChange { was, instance, trees: Vec::new(), shown_by: None, now: None };
+        let changing = Self { locked, verb, change, record, relocation: None };
         changing.write()?;
         verb.reach(RebuildStep::Begun);
         Ok(changing)
@@ -334,7 +356,7 @@ impl<'a> Changing<'a> {
                 Replaced::StayAs(kept) => Some(kept.to_owned()),
             },
         };
-        self.change.trees = names.iter().map(tree).collect();
+        self.change.trees.extend(names.iter().map(tree));
         self.write()?;
         for name in names {
             rename(&dir.join(name), &beside(dir, OLD, name))?;
@@ -362,15 +384,24 @@ impl<'a> Changing<'a> {
                 let aside = backend.set_aside(self.locked.key).await;
                 aside.map_err(Error::backend(backend.name()))?;
             }
-            let made = inner.make(self.locked, &mut self.record, new.id.clone(), base, progress);
+            let made =
+                create::make(inner, self.locked, &mut self.record, new.id.clone(), base, progress);
             remarks = made.await.map_err(|unmade| unmade.error)?;
             self.verb.reach(RebuildStep::Made);
+        }
+        if let Some(relocation) = self.relocation.take() {
+            let copied = relocation.carry(inner, self.locked, &self.record).await?;
+            failpoint::reach("relocate.files-carried");
+            let new = inner.backend(self.locked.key.task(), &self.record.backend)?;
+            self.switch(relocation.replaced_trees(&**new), Replaced::Go)?;
+            let CopyTotals { files, bytes } = copied;
+            remarks.push(format!("{files} files and directories, {bytes} bytes, were copied"));
         }
         self.change.now = Some(self.record.clone());
         self.write()?;
         self.verb.reach(RebuildStep::Settled);
         // The same as after a crash from here on.
-        inner.finish(self.locked.key.task(), self.locked.dir).await?;
+        lock::finish(inner, self.locked.key.task(), self.locked.dir).await?;
         Ok((self.record, remarks))
     }
 
@@ -387,13 +418,22 @@ impl Inner {
         dir: &SandboxDir,
         change: SandboxChange,
     ) -> Result<(), Error> {
-        let SandboxChange { was, instance, trees, now } = change;
+        let SandboxChange { was, instance, trees, shown_by, now } = change;
         let backend = Arc::clone(self.backend(task, &was.backend)?);
         let failed = || Error::backend(backend.name());
+        let is_carried = shown_by.is_some();
+        if let Some(NewInstance { id, .. }) = shown_by {
+            let shown_by = super::lock::unlocated(dir, id);
+            backend.remove(&shown_by).await.map_err(failed())?;
+        }
         if let Some(now) = now {
             dir.write_record(&now)?;
             if let Some(old) = was.instance(dir) {
                 backend.remove(&old).await.map_err(failed())?;
+            }
+            if is_carried {
+                let removed = backend.remove_volumes(&was.key, KeptVolumes::None).await;
+                removed.map_err(failed())?;
             }
             for tree in trees {
                 keep_replaced(dir.path(), &tree)?;
@@ -401,8 +441,14 @@ impl Inner {
         } else {
             if let Some(NewInstance { id, backend }) = instance {
                 let backend = Arc::clone(self.backend(task, &backend)?);
+                let failed = || Error::backend(backend.name());
                 let half_made: Instance = super::lock::unlocated(dir, id);
-                backend.remove(&half_made).await.map_err(Error::backend(backend.name()))?;
+                backend.remove(&half_made).await.map_err(failed())?;
+                if is_carried {
+                    // Nothing of it was there before.
+                    let removed = backend.remove_volumes(&was.key, KeptVolumes::None).await;
+                    removed.map_err(failed())?;
+                }
             }
             for tree in trees {
                 undo_switch(dir.path(), &tree)?;
@@ -411,7 +457,7 @@ impl Inner {
         }
         // Guests of both backends may have written there.
         for path in all_beside(dir.path())? {
-            self.delete_with_any_backend(&path).await?;
+            remove::delete_with_any_backend(self, &path).await?;
         }
         Ok(())
     }

@@ -9,9 +9,9 @@ use vestal_wire::{CallReply, CallRequest, FaultCode, HostRole, JobInfo};
 
 use super::attach::{greet, greet_existing};
 use super::create::millis;
-use super::lock::{LockPatience, is_gone, unlocated};
+use super::lock::{LockWait, is_gone, unlocated};
 use super::rebuild::UNUSABLE_STATE;
-use super::{Engine, Inner};
+use super::{Engine, Inner, lock, reap, snapshot};
 use crate::backend::{Backend, Instance, InstanceState, KeptVolumes};
 use crate::client::CallError;
 use crate::store::{InstanceMark, Intent, SandboxDir, SandboxRecord, StoreError, remove_tree};
@@ -42,8 +42,8 @@ impl Engine {
         if !dir.exists() {
             return Err(Error::NoSandbox { task: task.to_string() });
         }
-        let lock = self.inner.acquire(task, &dir, LockPatience::Ending).await?;
-        self.inner.recover(task, &dir).await?;
+        let lock = lock::acquire(&self.inner, task, &dir, LockWait::Ending).await?;
+        lock::recover(&self.inner, task, &dir).await?;
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
         let backend = Arc::clone(self.inner.backend(task, &record.backend)?);
@@ -61,86 +61,84 @@ impl Engine {
             }
             _ => return Ok(false),
         };
-        self.inner.stop_locked(task, &dir, &*backend, &instance, StopScope::Anything).await?;
+        stop_locked(&self.inner, task, &dir, &*backend, &instance, StopScope::Anything).await?;
         drop(lock);
         Ok(true)
     }
 }
 
-impl Inner {
-    /// Stops an instance, under the lock.
-    pub(super) async fn stop_locked(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        backend: &dyn Backend,
-        instance: &Instance,
-        interrupt: StopScope,
-    ) -> Result<(), Error> {
-        let if_idle = interrupt == StopScope::Nothing;
-        dir.write_intent_if_room(Intent::Stop { instance: instance.id.clone(), if_idle })?;
-        failpoint::reach("stop.intent-written");
-        if let Err(error) = self.ask_to_end(task, backend, instance, interrupt).await {
-            dir.clear_intent()?;
-            return Err(error);
-        }
-        failpoint::reach("stop.guest-asked");
-        backend.end(instance, END_TIMEOUT).await.map_err(Error::backend(backend.name()))?;
-        failpoint::reach("stop.ended");
+/// Stops an instance, under the lock.
+pub(super) async fn stop_locked(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    backend: &dyn Backend,
+    instance: &Instance,
+    interrupt: StopScope,
+) -> Result<(), Error> {
+    let if_idle = interrupt == StopScope::Nothing;
+    dir.write_intent_if_room(Intent::Stop { instance: instance.id.clone(), if_idle })?;
+    failpoint::reach("stop.intent-written");
+    if let Err(error) = ask_to_end(engine, task, backend, instance, interrupt).await {
         dir.clear_intent()?;
-        failpoint::reach("stop.intent-cleared");
-        Ok(())
+        return Err(error);
     }
+    failpoint::reach("stop.guest-asked");
+    backend.end(instance, END_TIMEOUT).await.map_err(Error::backend(backend.name()))?;
+    failpoint::reach("stop.ended");
+    dir.clear_intent()?;
+    failpoint::reach("stop.intent-cleared");
+    Ok(())
+}
 
-    /// Asks a guest to end in order and waits until it has. A guest that does
-    /// not answer is no error, as long as that tells that it is not at work: the
-    /// backend ends it next.
-    pub(super) async fn ask_to_end(
-        &self,
-        task: &TaskName,
-        backend: &dyn Backend,
-        instance: &Instance,
-        interrupt: StopScope,
-    ) -> Result<(), Error> {
-        let grace = self.stop_grace()?;
-        let if_idle = interrupt == StopScope::Nothing;
-        for _ in 0..ASKED_TO_END {
-            let connection = match greet(backend, instance, HostRole::Observer).await {
-                Ok(connection) => connection,
-                // Whether it is idle is for the guest to say, and it may be alive.
-                Err(error) if if_idle && error.leaves_guest_unknown(backend, instance) => {
-                    return Err(error.into_error(task.as_str(), backend, instance));
-                }
-                Err(_) => return Ok(()),
-            };
-            let request = CallRequest::Shutdown { grace_ms: millis(grace), if_idle };
-            // Beyond the grace the guest only kills and reaps.
-            let within = grace + END_TIMEOUT;
-            match tokio::time::timeout(within, connection.call(request)).await {
-                Ok(Ok(CallReply::Done)) => {
-                    // The guest closes the connection when it exits.
-                    if tokio::time::timeout(END_TIMEOUT, connection.closed()).await.is_err() {
-                        tracing::warn!(
-                            instance = instance.id,
-                            "the guest said it would end and has not"
-                        );
-                    }
-                    return Ok(());
-                }
-                Ok(Err(CallError::Fault(fault))) if fault.code == FaultCode::Busy => {
-                    return Err(Error::Busy { task: task.to_string(), reason: fault.message });
-                }
-                // The lost answer may have been "busy": a guest that is still there
-                // is asked again.
-                Ok(Err(CallError::Lost { reason, .. })) if if_idle => {
-                    tracing::debug!(instance = instance.id, %reason, "asking to end again");
-                }
-                Ok(Ok(_) | Err(_)) | Err(_) => return Ok(()),
+/// Asks a guest to end in order and waits until it has. A guest that does
+/// not answer is not an error, as long as that tells that it is not at work: the
+/// backend ends it next.
+pub(super) async fn ask_to_end(
+    engine: &Inner,
+    task: &TaskName,
+    backend: &dyn Backend,
+    instance: &Instance,
+    interrupt: StopScope,
+) -> Result<(), Error> {
+    let grace = engine.stop_grace()?;
+    let if_idle = interrupt == StopScope::Nothing;
+    for _ in 0..ASKED_TO_END {
+        let connection = match greet(backend, instance, HostRole::Observer).await {
+            Ok(connection) => connection,
+            // Whether it is idle is for the guest to say, and it may be alive.
+            Err(error) if if_idle && error.leaves_guest_unknown(backend, instance) => {
+                return Err(error.into_error(task.as_str(), backend, instance));
             }
+            Err(_) => return Ok(()),
+        };
+        let request = CallRequest::Shutdown { grace_ms: millis(grace), if_idle };
+        // Beyond the grace the guest only kills and reaps.
+        let within = grace + END_TIMEOUT;
+        match tokio::time::timeout(within, connection.call(request)).await {
+            Ok(Ok(CallReply::Done)) => {
+                // The guest closes the connection when it exits.
+                if tokio::time::timeout(END_TIMEOUT, connection.closed()).await.is_err() {
+                    tracing::warn!(
+                        instance = instance.id,
+                        "the guest announced its end and still runs"
+                    );
+                }
+                return Ok(());
+            }
+            Ok(Err(CallError::Fault(fault))) if fault.code == FaultCode::Busy => {
+                return Err(Error::Busy { task: task.to_string(), reason: fault.message });
+            }
+            // The lost answer may have been "busy": a guest that is still there
+            // is asked again.
+            Ok(Err(CallError::Lost { reason, .. })) if if_idle => {
+                tracing::debug!(instance = instance.id, %reason, "asking to end again");
+            }
+            Ok(Ok(_) | Err(_)) | Err(_) => return Ok(()),
         }
-        let reason = "the connection was lost each time it was asked to end".to_owned();
-        Err(Error::Unresponsive { task: task.to_string(), reason })
     }
+    let reason = "the connection was lost each time it was asked to end".to_owned();
+    Err(Error::Unresponsive { task: task.to_string(), reason })
 }
 
 impl Engine {
@@ -209,220 +207,217 @@ impl Engine {
         let dir = self.inner.dir(&key);
         let absent = || Error::NoSandbox { task: task.to_string() };
         if !dir.exists() {
-            let kept_volumes = self.inner.volumes_without_sandbox(&key, files).await?;
+            let kept_volumes = volumes_without_sandbox(&self.inner, &key, files).await?;
             let kept_volumes = kept_volumes.ok_or_else(absent)?;
             return Ok(Removal::of_files(Vec::new(), kept_volumes));
         }
-        let lock = match self.inner.acquire(task, &dir, LockPatience::Ending).await {
+        if files == FilesOnRemoval::Remove {
+            self.bring_back_at_last(task).await?;
+        }
+        let lock = match lock::acquire(&self.inner, task, &dir, LockWait::Ending).await {
             Err(error) if is_gone(&error) => return Err(absent()),
             other => other?,
         };
-        self.inner.recover(task, &dir).await?;
+        lock::recover(&self.inner, task, &dir).await?;
         if !lock.is_current(&dir.lock_file()) {
             // It was this very removal that a process died over.
             return Ok(Removal::of_files(Vec::new(), Vec::new()));
         }
         if dir.record_of(&key)?.is_none() && dir.instance_ids()?.is_empty() {
-            let volumes = self.inner.volumes_without_sandbox(&key, files).await?;
+            let volumes = volumes_without_sandbox(&self.inner, &key, files).await?;
             let snapshots = match files {
                 FilesOnRemoval::Keep => Vec::new(),
                 FilesOnRemoval::Remove => dir.snapshot_names()?,
             };
-            let kept = self.inner.files_without_sandbox(task, &dir, files).await?;
+            let kept = files_without_sandbox(&self.inner, task, &dir, files).await?;
             if volumes.is_none() && kept.is_none() {
                 return Err(absent());
             }
             let (kept, kept_volumes) = (kept.unwrap_or_default(), volumes.unwrap_or_default());
             return Ok(Removal { snapshots, ..Removal::of_files(kept, kept_volumes) });
         }
-        self.inner.forget_handle(&key);
-        let removal = self.inner.remove_locked(task, &dir, files).await?;
+        forget_handle(&self.inner, &key);
+        let removal = remove_locked(&self.inner, task, &dir, files).await?;
         drop(lock);
         Ok(removal)
     }
 }
 
-impl Inner {
-    /// Deals with a directory that has no sandbox any more: one whose instances
-    /// all ended with their processes leaves its files there. Returns those that
-    /// are kept; nothing when there were none.
-    async fn files_without_sandbox(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        files: FilesOnRemoval,
-    ) -> Result<Option<Vec<PathBuf>>, Error> {
-        let kept = kept_files(dir);
-        if kept.is_empty() {
-            dir.remove()?;
-            return Ok(None);
-        }
-        if files == FilesOnRemoval::Keep {
-            return Ok(Some(kept));
-        }
-        self.remove_snapshots(task, dir).await?;
-        if let Some(aside) = dir.move_aside()? {
-            self.delete_with_any_backend(&aside).await?;
-        }
-        Ok(Some(Vec::new()))
+/// Deals with a directory that has no sandbox any more: one whose instances
+/// all ended with their processes leaves its files there. Returns those that
+/// are kept; nothing when there were none.
+async fn files_without_sandbox(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    files: FilesOnRemoval,
+) -> Result<Option<Vec<PathBuf>>, Error> {
+    let kept = kept_files(dir);
+    if kept.is_empty() {
+        dir.remove()?;
+        return Ok(None);
     }
+    if files == FilesOnRemoval::Keep {
+        return Ok(Some(kept));
+    }
+    snapshot::remove_snapshots(engine, task, dir).await?;
+    if let Some(aside) = dir.move_aside()? {
+        delete_with_any_backend(engine, &aside).await?;
+    }
+    Ok(Some(Vec::new()))
+}
 
-    /// Deletes a tree that any backend may have written to. Each backend that can
-    /// delete files is tried in turn.
-    pub(super) async fn delete_with_any_backend(&self, path: &Path) -> Result<(), Error> {
-        let mut result = remove_tree(path).map_err(Error::from);
-        for backend in &self.backends {
-            if result.is_ok() {
-                break;
-            }
-            if backend.host_files().is_some() {
-                result = self.delete(&**backend, path).await;
-            }
+/// Deletes a tree that any backend may have written to. Each backend that can
+/// delete files is tried in turn.
+pub(super) async fn delete_with_any_backend(engine: &Inner, path: &Path) -> Result<(), Error> {
+    let mut result = remove_tree(path).map_err(Error::from);
+    for backend in engine.backends.iter() {
+        if result.is_ok() {
+            break;
         }
-        result
+        if backend.host_files().is_some() {
+            result = delete(&**backend, path).await;
+        }
     }
+    result
+}
 
-    /// The same for what a backend keeps. Without a record only the configured
-    /// one can be meant, or the only one there is.
-    async fn volumes_without_sandbox(
-        &self,
-        key: &Key,
-        files: FilesOnRemoval,
-    ) -> Result<Option<Vec<String>>, Error> {
-        let named = self.named_backend(&Overrides::default())?;
-        let found = match (named.as_deref(), &self.backends[..]) {
-            (Some(name), backends) => backends.iter().find(|backend| backend.name() == name),
-            (None, [only]) => Some(only),
-            (None, _) => None,
-        };
-        let Some(backend) = found else { return Ok(None) };
-        let failed = || Error::backend(backend.name());
-        let volumes = backend.volumes(&key.hash()).await.map_err(failed())?;
-        if volumes.is_empty() {
-            return Ok(None);
-        }
-        if files == FilesOnRemoval::Keep {
-            return Ok(Some(volumes));
-        }
-        backend.remove_volumes(&key.hash(), KeptVolumes::None).await.map_err(failed())?;
-        Ok(Some(Vec::new()))
+/// The same for what a backend keeps. Without a record only the configured
+/// one can be meant, or the only one there is.
+async fn volumes_without_sandbox(
+    engine: &Inner,
+    key: &Key,
+    files: FilesOnRemoval,
+) -> Result<Option<Vec<String>>, Error> {
+    let named = engine.named_backend(&Overrides::default())?;
+    let found = match named.as_deref() {
+        Some(name) => engine.backends.named(name),
+        None => engine.backends.only(),
+    };
+    let Some(backend) = found else { return Ok(None) };
+    let failed = || Error::backend(backend.name());
+    let volumes = backend.volumes(&key.hash()).await.map_err(failed())?;
+    if volumes.is_empty() {
+        return Ok(None);
     }
+    if files == FilesOnRemoval::Keep {
+        return Ok(Some(volumes));
+    }
+    backend.remove_volumes(&key.hash(), KeptVolumes::None).await.map_err(failed())?;
+    Ok(Some(Vec::new()))
+}
 
-    /// Removes all instances of a sandbox, under the lock.
-    pub(super) async fn remove_locked(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        files: FilesOnRemoval,
-    ) -> Result<Removal, Error> {
-        let instances = dir.instance_ids()?.len();
-        let record = dir.read_record()?;
-        // Asked in any case: an engine that is not there is noticed before the
-        // intent is written, which would otherwise be carried out some day when
-        // nobody expects it any more.
-        let volumes = self.volumes(record.as_ref()).await?;
-        let (kept, kept_volumes, snapshots) = match files {
-            FilesOnRemoval::Keep => (kept_files(dir), volumes, Vec::new()),
-            FilesOnRemoval::Remove => {
-                let snapshots = self.removable_snapshots(task, dir).await?;
-                (Vec::new(), Vec::new(), snapshots)
-            }
-        };
-        let instance = record.and_then(|record| record.instance).map(|instance| instance.id);
-        dir.write_intent_if_room(Intent::Remove {
-            instance,
-            files: files == FilesOnRemoval::Remove,
-        })?;
-        failpoint::reach("remove.intent-written");
-        self.finish_removal(task, dir, files == FilesOnRemoval::Remove).await?;
-        Ok(Removal { instances, kept, kept_volumes, snapshots })
-    }
+/// Removes all instances of a sandbox, under the lock.
+pub(super) async fn remove_locked(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    files: FilesOnRemoval,
+) -> Result<Removal, Error> {
+    let instances = dir.instance_ids()?.len();
+    let record = dir.read_record()?;
+    // Asked in any case: an engine that is not there is noticed before the
+    // intent is written, which would otherwise be carried out some day when
+    // nobody expects it any more.
+    let volumes = volumes(engine, record.as_ref()).await?;
+    let (kept, kept_volumes, snapshots) = match files {
+        FilesOnRemoval::Keep => (kept_files(dir), volumes, Vec::new()),
+        FilesOnRemoval::Remove => {
+            let snapshots = snapshot::removable_snapshots(engine, task, dir).await?;
+            (Vec::new(), Vec::new(), snapshots)
+        }
+    };
+    let instance = record.and_then(|record| record.instance).map(|instance| instance.id);
+    dir.write_intent_if_room(Intent::Remove { instance, files: files == FilesOnRemoval::Remove })?;
+    failpoint::reach("remove.intent-written");
+    finish_removal(engine, task, dir, files == FilesOnRemoval::Remove).await?;
+    Ok(Removal { instances, kept, kept_volumes, snapshots })
+}
 
-    /// Carries out a removal, from whichever step it had reached.
-    pub(super) async fn finish_removal(
-        &self,
-        task: &TaskName,
-        dir: &SandboxDir,
-        files: bool,
-    ) -> Result<(), Error> {
-        let record = dir.read_record()?;
-        let recorded = record.as_ref().and_then(|record| record.instance(dir));
-        for id in dir.instance_ids()? {
-            let instance = recorded
-                .clone()
-                .filter(|recorded| recorded.id == id)
-                .unwrap_or_else(|| unlocated(dir, id));
-            let mark = InstanceMark::read(&instance.dir)?;
-            let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
-            self.ask_to_end(task, &*backend, &instance, StopScope::Anything).await?;
-            failpoint::reach("remove.ended");
-            backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
-        }
-        let backend = self.backend_for(record.as_ref(), None)?;
-        for name in ["state", UNUSABLE_STATE] {
-            self.delete(&*backend, &dir.path().join(name)).await?;
-        }
-        failpoint::reach("remove.instance-removed");
-        if let Some(record) = &record {
-            let kept = if files { KeptVolumes::None } else { KeptVolumes::Files };
-            let removed = backend.remove_volumes(&record.key, kept).await;
-            removed.map_err(Error::backend(backend.name()))?;
-        } else if files {
-            self.volumes_without_sandbox(&self.key(task), FilesOnRemoval::Remove).await?;
-        }
-        let keeps = !files
-            && (!kept_files(dir).is_empty() || !self.volumes(record.as_ref()).await?.is_empty());
-        if !keeps {
-            self.remove_snapshots(task, dir).await?;
-            failpoint::reach("remove.snapshots-removed");
-            // The intent goes with the directory.
-            let aside = dir.move_aside()?;
-            failpoint::reach("remove.files-removed");
-            if let Some(aside) = aside {
-                self.delete(&*backend, &aside).await?;
-            }
-            return Ok(());
-        }
-        if let Some(mut record) = record {
-            record.instance = None;
-            match dir.write_record(&record) {
-                // The record names an instance that is gone, which is seen.
-                Err(error) if error.is_full() => tracing::warn!(%error, "the record is old"),
-                other => other?,
-            }
-        }
-        failpoint::reach("remove.record-written");
-        dir.clear_intent()?;
-        Ok(())
+/// Carries out a removal, from whichever step it had reached.
+pub(super) async fn finish_removal(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    files: bool,
+) -> Result<(), Error> {
+    let record = dir.read_record()?;
+    let recorded = record.as_ref().and_then(|record| record.instance(dir));
+    for id in dir.instance_ids()? {
+        let instance = recorded
+            .clone()
+            .filter(|recorded| recorded.id == id)
+            .unwrap_or_else(|| unlocated(dir, id));
+        let mark = InstanceMark::read(&instance.dir)?;
+        let backend = reap::backend_for(engine, record.as_ref(), mark.as_ref())?;
+        ask_to_end(engine, task, &*backend, &instance, StopScope::Anything).await?;
+        failpoint::reach("remove.ended");
+        backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
     }
+    let backend = reap::backend_for(engine, record.as_ref(), None)?;
+    for name in ["state", UNUSABLE_STATE] {
+        delete(&*backend, &dir.path().join(name)).await?;
+    }
+    failpoint::reach("remove.instance-removed");
+    if let Some(record) = &record {
+        let kept = if files { KeptVolumes::None } else { KeptVolumes::Files };
+        let removed = backend.remove_volumes(&record.key, kept).await;
+        removed.map_err(Error::backend(backend.name()))?;
+    } else if files {
+        volumes_without_sandbox(engine, &engine.key(task), FilesOnRemoval::Remove).await?;
+    }
+    let keeps = !files
+        && (!kept_files(dir).is_empty() || !volumes(engine, record.as_ref()).await?.is_empty());
+    if !keeps {
+        snapshot::remove_snapshots(engine, task, dir).await?;
+        failpoint::reach("remove.snapshots-removed");
+        // The intent goes with the directory.
+        let aside = dir.move_aside()?;
+        failpoint::reach("remove.files-removed");
+        if let Some(aside) = aside {
+            delete(&*backend, &aside).await?;
+        }
+        return Ok(());
+    }
+    if let Some(mut record) = record {
+        record.instance = None;
+        match dir.write_record(&record) {
+            // The record names an instance that is gone, which is seen.
+            Err(error) if error.is_full() => tracing::warn!(%error, "the record is old"),
+            other => other?,
+        }
+    }
+    failpoint::reach("remove.record-written");
+    dir.clear_intent()?;
+    Ok(())
+}
 
-    /// Returns the sandbox's files that its backend keeps.
-    async fn volumes(&self, record: Option<&SandboxRecord>) -> Result<Vec<String>, Error> {
-        let Some(record) = record else {
-            return Ok(Vec::new());
-        };
-        let backend = self.backend_for(Some(record), None)?;
-        backend.volumes(&record.key).await.map_err(Error::backend(backend.name()))
-    }
+/// Returns the sandbox's files that its backend keeps.
+async fn volumes(engine: &Inner, record: Option<&SandboxRecord>) -> Result<Vec<String>, Error> {
+    let Some(record) = record else {
+        return Ok(Vec::new());
+    };
+    let backend = reap::backend_for(engine, Some(record), None)?;
+    backend.volumes(&record.key).await.map_err(Error::backend(backend.name()))
+}
 
-    /// Deletes a tree that instances may have written to. What this user may
-    /// not delete is deleted from inside an instance.
-    pub(super) async fn delete(&self, backend: &dyn Backend, path: &Path) -> Result<(), Error> {
-        match remove_tree(path) {
-            Err(StoreError::Io { source, .. })
-                if source.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
-                backend.erase(path).await.map_err(Error::backend(backend.name()))?;
-                Ok(remove_tree(path)?)
-            }
-            other => Ok(other?),
+/// Deletes a tree that instances may have written to. What this user may
+/// not delete is deleted from inside an instance.
+pub(super) async fn delete(backend: &dyn Backend, path: &Path) -> Result<(), Error> {
+    match remove_tree(path) {
+        Err(StoreError::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            backend.erase(path).await.map_err(Error::backend(backend.name()))?;
+            Ok(remove_tree(path)?)
         }
+        other => Ok(other?),
     }
+}
 
-    /// Lets go of this process's connection to a sandbox.
-    pub(super) fn forget_handle(&self, key: &Key) {
-        self.handles().remove(key);
-    }
+/// Lets go of this process's connection to a sandbox.
+pub(super) fn forget_handle(engine: &Inner, key: &Key) {
+    engine.handles().remove(key);
 }
 
 /// Returns the directories of the sandbox's own files that exist, and of copies

@@ -106,7 +106,7 @@ async fn a_busy_guest_whose_answer_is_lost_is_asked_again_and_left_alone() {
     let backend = Arc::new(Elsewhere { state: InstanceState::Running, guests: Some(send) });
     let (engine, dir, instance) = engine(&home, Arc::clone(&backend));
     let task = task();
-    let stop = engine.inner.stop_locked(&task, &dir, &*backend, &instance, StopScope::Nothing);
+    let stop = stop_locked(&engine.inner, &task, &dir, &*backend, &instance, StopScope::Nothing);
     let guest = async {
         drop(asked(&mut guests).await);
         let (mut guest, channel) = asked(&mut guests).await;
@@ -128,7 +128,7 @@ async fn a_guest_that_never_says_whether_it_is_idle_is_left_alone() {
     let backend = Arc::new(Elsewhere { state: InstanceState::Running, guests: Some(send) });
     let (engine, dir, instance) = engine(&home, Arc::clone(&backend));
     let task = task();
-    let stop = engine.inner.stop_locked(&task, &dir, &*backend, &instance, StopScope::Nothing);
+    let stop = stop_locked(&engine.inner, &task, &dir, &*backend, &instance, StopScope::Nothing);
     let guest = async {
         for _ in 0..ASKED_TO_END {
             drop(asked(&mut guests).await);

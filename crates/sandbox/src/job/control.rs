@@ -1,4 +1,4 @@
-//! Acting on jobs and sessions by their names, whoever started them, and finding jobs by
+//! Acting on jobs and sessions of any process by their names, and finding jobs by
 //! their ids, in one sandbox or in all that run.
 
 use std::time::Duration;
@@ -159,8 +159,8 @@ const ROUNDS: u32 = 100;
 /// How long a guest may take to forget a session.
 const SHORT_CALL: Duration = Duration::from_secs(10);
 
-/// Returns the jobs of a session that run or left processes behind, whoever
-/// started them.
+/// Returns the jobs of a session that run or left processes behind, no
+/// matter which process started them.
 #[boxed]
 pub async fn of_session(connection: &Connection, session: &str) -> Result<Vec<JobInfo>, CallError> {
     let listed = jobs(connection, JobFilter::Running, MANY).await?;

@@ -12,6 +12,7 @@ use vestal_wire::{AttachJob, CommandOutcome, FaultCode, JobId, JobInfo};
 use super::running::RunningJob;
 use super::{JobError, attach, kill, lookup};
 use crate::client::{CallError, Connection};
+use crate::engine::owned;
 use crate::{Engine, Error, Sandbox, TaskName};
 
 /// How often a connection is made again without anything new from the job.
@@ -52,7 +53,7 @@ pub enum JobOutcome {
 
 impl JobOutcome {
     /// Returns what is known of the job; an error if it did not run or if that
-    /// cannot be told.
+    /// cannot be determined.
     pub fn into_info(self) -> Result<JobInfo, Error> {
         match self {
             Self::Ran(info) => Ok(*info),
@@ -107,7 +108,7 @@ impl SentJob {
 /// Makes the connection to a job's guest, and makes it again when it was lost.
 #[async_trait]
 pub(crate) trait Connector: Send + Sync {
-    /// Connects to the sandbox. This may start it, or make it anew.
+    /// Connects to the sandbox. This may start it, or rebuild it.
     async fn connect(&self) -> Result<Connection, Error>;
 
     /// Connects to the recorded instance if its guest runs. What acts on a job
@@ -116,6 +117,9 @@ pub(crate) trait Connector: Send + Sync {
 
     /// Makes [`Engine::close`] wait until the returned value is dropped.
     fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>>;
+
+    /// Brings back what a job that has ended has changed.
+    async fn job_ended(&self) {}
 }
 
 #[async_trait]
@@ -130,6 +134,10 @@ impl Connector for Sandbox {
 
     fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
         Self::delay_close(self)
+    }
+
+    async fn job_ended(&self) {
+        self.bring_back().await;
     }
 }
 
@@ -150,7 +158,7 @@ impl Connector for Observer {
     }
 
     fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
-        self.engine.inner.delay_close()
+        owned::delay_close(&self.engine.inner)
     }
 }
 
@@ -222,7 +230,7 @@ impl Recovery {
     }
 
     /// Adds to an error that the job may still be running, unless the error
-    /// tells what became of it.
+    /// tells its outcome.
     #[expect(clippy::match_same_arms, reason = "an arm between them takes some of the second")]
     pub(super) fn with_job(&self, job: &JobId, error: Error) -> Error {
         let source = match error {

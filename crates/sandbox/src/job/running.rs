@@ -24,7 +24,7 @@ const KILL_LIMIT: Duration = Duration::from_secs(30);
 pub enum Follow {
     /// Every byte comes; a slow follower slows the job down.
     EveryByte,
-    /// The job is never slowed down; a slow follower is told of gaps.
+    /// The job is never slowed down; a slow follower gets events for gaps.
     Lossy,
 }
 
@@ -280,7 +280,7 @@ impl Feeder {
         let failure = Arc::new(Mutex::new(None));
         let texts = job.channel.outgoing(Stream::Text);
         let inputs = job.channel.outgoing(Stream::Input);
-        let feeding = Feeding {
+        let feeding = InputFeed {
             connection: job.connection().clone(),
             id: job.id.clone(),
             failure: Arc::clone(&failure),
@@ -299,13 +299,13 @@ impl Feeder {
     }
 }
 
-struct Feeding {
+struct InputFeed {
     connection: Connection,
     id: JobId,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
-impl Feeding {
+impl InputFeed {
     async fn input(self, outgoing: StreamSender, input: CommandInput) {
         let fed = match input {
             CommandInput::Null | CommandInput::Piped => Ok(()),

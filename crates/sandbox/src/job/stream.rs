@@ -1,7 +1,7 @@
 //! A job's output that survives a lost connection.
 //!
 //! A [`JobStream`] follows one job. When the connection to the guest is lost it
-//! makes another one, asks what became of the job, and goes on at the byte where
+//! makes another one, asks what became of the job, and continues at the byte where
 //! it was cut off (`recovery.rs`). The command itself is sent a second time only to
 //! the guest after one that refused it while shutting down.
 
@@ -82,10 +82,12 @@ pub struct JobStream {
     id: JobId,
     state: StreamState,
     recovery: Recovery,
-    /// Where to go on: how much of the output has been returned.
+    /// Where to continue: how much of the output has been returned.
     position: AttachJob,
     guard: Option<KillOnDrop>,
     has_ended: bool,
+    /// Whether what the job has changed is brought back.
+    is_settled: bool,
     /// The command, as long as another guest may have to be given it.
     spare: Option<SpareCommand>,
 }
@@ -137,6 +139,7 @@ impl JobStream {
             position,
             guard,
             has_ended: false,
+            is_settled: false,
             spare,
         };
         match begin(&connection, prepared).await {
@@ -161,6 +164,7 @@ impl JobStream {
             position: request.clone(),
             guard: None,
             has_ended: false,
+            is_settled: false,
             spare: None,
         };
         match attach(&connection, request).await {
@@ -179,14 +183,20 @@ impl JobStream {
     /// Returns what happens next; `None` when there is no more to come, and
     /// [`JobStream::finish`] tells why. Safe to drop half-way: nothing is lost.
     ///
-    /// After an error of the connection it may be called again, and goes on
+    /// After an error of the connection it may be called again, and continues
     /// where it was. [`Error::LostJob`] means that the job may still be running;
     /// other errors mean that it is not, or say themselves what is known.
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<JobEvent>, Error> {
         loop {
             match &mut self.state {
-                StreamState::Over(_) => return Ok(None),
+                StreamState::Over(_) => {
+                    if !self.is_settled {
+                        self.recovery.connector.job_ended().await;
+                        self.is_settled = true;
+                    }
+                    return Ok(None);
+                }
                 StreamState::Following(job) => match job.next().await {
                     Ok(Some(event)) => {
                         if self.is_new(&event) {
@@ -223,10 +233,8 @@ impl JobStream {
     pub async fn finish(mut self) -> Result<JobOutcome, Error> {
         loop {
             match self.state {
-                StreamState::Over(outcome) => return Ok(outcome),
-                StreamState::Following(_) | StreamState::Lost | StreamState::Refused(_) => {
-                    drop(self.next().await?);
-                }
+                StreamState::Over(outcome) if self.is_settled => return Ok(outcome),
+                _ => drop(self.next().await?),
             }
         }
     }
@@ -324,7 +332,7 @@ impl JobStream {
             self.release();
             return Err(error.into());
         }
-        // What a captured run prints has no position to go on from.
+        // What a captured run prints has no position to continue from.
         let lost = if matches!(
             self.position.delivery,
             OutputDelivery::EveryByte | OutputDelivery::Lossy

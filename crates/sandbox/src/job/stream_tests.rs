@@ -230,7 +230,7 @@ async fn a_command_that_a_guest_refuses_while_it_shuts_down_is_run_by_the_next_o
 }
 
 #[tokio::test]
-async fn an_outcome_that_cannot_be_told_is_reported_as_such() {
+async fn an_unknown_outcome_is_reported_as_unknown() {
     // The guest's record is gone; or it denies a job that was seen to run.
     for (printed, answer) in
         [(false, CommandOutcome::Unknown), (true, CommandOutcome::NeverStarted)]

@@ -1,7 +1,7 @@
 //! Directories of the host that sandboxes can, or could, write to.
 //!
-//! Whoever can write to a directory can plant links in it. So it is kept in
-//! mind for good, also when the sandbox is gone: one file for each, named by
+//! A sandbox that can write to a directory can plant links in it. So the directory is
+//! recorded for good, also when the sandbox is gone: one file for each, named by
 //! which directory it is, in a directory of the root home. Several processes
 //! add to it without a lock: each file is made whole, and changed only if it says
 //! nothing, as one that an earlier version was killed over.
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use super::walk::{Identity, walk};
+use super::walk::{InodeIdentity, walk};
 use crate::store::{make_private_dir, replace};
 
 /// Name of the directory in the root home.
@@ -28,7 +28,7 @@ const MANY: usize = 512;
 #[derive(Debug)]
 pub(crate) struct Exposed {
     dir: PathBuf,
-    known: BTreeMap<u64, Vec<Identity>>,
+    known: BTreeMap<u64, Vec<InodeIdentity>>,
     /// Where they were. Some filesystems give a directory another number each
     /// time it is looked up, and no time of birth.
     paths: BTreeSet<PathBuf>,
@@ -46,7 +46,7 @@ impl Exposed {
         always: &[PathBuf],
         given: impl FnOnce() -> Vec<PathBuf>,
     ) -> io::Result<Self> {
-        let mut exposed = Self::noted_in(root_home.join(NAME))?;
+        let mut exposed = Self::load_from(root_home.join(NAME))?;
         exposed.seed(given)?;
         for dir in always {
             if let Ok(reached) = walk(dir, |_, _| false) {
@@ -56,7 +56,7 @@ impl Exposed {
         Ok(exposed)
     }
 
-    fn noted_in(dir: PathBuf) -> io::Result<Self> {
+    fn load_from(dir: PathBuf) -> io::Result<Self> {
         let (known, paths, placeless) = <(BTreeMap<_, _>, BTreeSet<_>, BTreeSet<_>)>::default();
         let mut exposed = Self { dir, known, paths, placeless };
         match fs::read_dir(&exposed.dir) {
@@ -78,12 +78,12 @@ impl Exposed {
         Ok(exposed)
     }
 
-    fn know(&mut self, identity: Identity) {
+    fn know(&mut self, identity: InodeIdentity) {
         self.known.entry(identity.inode).or_default().push(identity);
     }
 
     /// Returns whether sandboxes can write to a directory.
-    pub(crate) fn holds(&self, path: &Path, directory: &Identity) -> bool {
+    pub(crate) fn holds(&self, path: &Path, directory: &InodeIdentity) -> bool {
         if self.paths.contains(path) {
             return true;
         }
@@ -92,14 +92,14 @@ impl Exposed {
     }
 
     /// Notes that sandboxes can write to a directory from now on.
-    pub(crate) fn add(&mut self, path: &Path, identity: Identity) -> io::Result<()> {
+    pub(crate) fn add(&mut self, path: &Path, identity: InodeIdentity) -> io::Result<()> {
         let name = name(&identity);
         if self.holds(path, &identity) && !self.placeless.contains(&name) {
             return Ok(());
         }
         make_private_dir(&self.dir).map_err(io::Error::other)?;
         if self.known.len() >= MANY {
-            self.forget_what_is_gone();
+            self.forget_removed_dirs();
         }
         replace(&self.dir.join(&name), path.as_os_str().as_bytes())?;
         self.placeless.remove(&name);
@@ -110,7 +110,7 @@ impl Exposed {
 
     /// Drops directories that are no longer where they were. Another process may
     /// do the same at this moment, and what stays is met again.
-    fn forget_what_is_gone(&self) {
+    fn forget_removed_dirs(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             let known = entry.file_name().to_str().and_then(parse).is_some();
             let Ok(Some(path)) = noted(&entry.path()) else {
@@ -153,22 +153,22 @@ fn noted(file: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-fn name(identity: &Identity) -> String {
-    let Identity { device, inode, born } = identity;
+fn name(identity: &InodeIdentity) -> String {
+    let InodeIdentity { device, inode, born } = identity;
     match born {
         Some(born) => format!("{device}-{inode}-{born}"),
         None => format!("{device}-{inode}"),
     }
 }
 
-fn parse(name: &str) -> Option<Identity> {
+fn parse(name: &str) -> Option<InodeIdentity> {
     let mut parts = name.splitn(3, '-');
     let (device, inode) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let born = match parts.next() {
         Some(born) => Some(born.parse().ok()?),
         None => None,
     };
-    Some(Identity { device, inode, born })
+    Some(InodeIdentity { device, inode, born })
 }
 
 #[cfg(test)]
@@ -202,10 +202,10 @@ mod tests {
     fn a_directory_whose_number_changes_is_known_by_its_path() {
         let home = tempfile::tempdir().unwrap();
         let (path, other) = (Path::new("/fuse/given"), Path::new("/fuse/other"));
-        let identity = Identity { device: 1, inode: 2, born: None };
+        let identity = InodeIdentity { device: 1, inode: 2, born: None };
         Exposed::read(home.path(), &[], Vec::new).unwrap().add(path, identity).unwrap();
         let next = Exposed::read(home.path(), &[], Vec::new).unwrap();
-        let renumbered = Identity { inode: 3, ..identity };
+        let renumbered = InodeIdentity { inode: 3, ..identity };
         assert!(next.holds(path, &renumbered));
         assert!(!next.holds(other, &renumbered));
     }
@@ -215,7 +215,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join(NAME)).unwrap();
         for inode in 0..MANY as u64 {
-            let note = name(&Identity { device: 1, inode, born: None });
+            let note = name(&InodeIdentity { device: 1, inode, born: None });
             fs::write(home.path().join(NAME).join(note), format!("/nonexistent/{inode}")).unwrap();
         }
         let mut exposed = Exposed::read(home.path(), &[], Vec::new).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         fs::create_dir(home.path().join(NAME)).unwrap();
         fs::write(&note, "").unwrap();
         let mut exposed = Exposed::read(home.path(), &[], Vec::new).unwrap();
-        exposed.forget_what_is_gone();
+        exposed.forget_removed_dirs();
         let next = Exposed::read(home.path(), &[], Vec::new).unwrap();
         assert!(next.holds(Path::new("/anywhere"), &identity));
         exposed.add(&path, identity).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn names_tell_which_directory_it_is() {
         for born in [None, Some(7), Some(-7)] {
-            let identity = Identity { device: 1, inode: 2, born };
+            let identity = InodeIdentity { device: 1, inode: 2, born };
             assert_eq!(parse(&name(&identity)), Some(identity));
         }
         assert_eq!(parse("1-x"), None);

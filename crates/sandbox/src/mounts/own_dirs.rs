@@ -1,15 +1,25 @@
-//! The directories that Vestal keeps to itself: no sandbox sees them, whatever is mounted.
+//! The directories that Vestal keeps to itself: no sandbox sees them, whatever is mounted. Directories
+//! for sandboxes that are elsewhere are written down, so that other profiles' commands know them.
 
+#[cfg(test)]
+#[path = "own_dirs_tests.rs"]
+mod tests;
+
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
 use vestal_config::{ConfigError, Settings};
 
-use super::exposed::Exposed;
-use super::stores;
-use super::walk::{Reached, links_on_the_way};
+use super::exposed::{Exposed, NAME};
+use super::walk::{PathProblem, Reached, links_on_the_way, walk};
+use crate::Error;
 use crate::backend::BackendError;
-use crate::settings::SandboxSettings as _;
-use crate::store::{HomeNotes, make_private_dir};
+use crate::key::hex;
+use crate::overrides::BINDS;
+use crate::settings::{SandboxSettings as _, Volume, VolumeSource, keys};
+use crate::store::{HomeError, HomeNotes, StoreError, make_private_dir, read_regular, replace};
 
 /// Where root keeps what all homes of this machine share. No sandbox sees it:
 /// what is in it says what sandboxes are shown.
@@ -42,7 +52,7 @@ impl OwnDirs {
         let sandboxes = settings.sandboxes_dir()?.value;
         let usual = settings.environment().user_home().map(|home| home.join(".vestal"));
         let machine = rustix::process::geteuid().is_root().then(|| PathBuf::from(MACHINE_DIR));
-        let stores = stores::known(home.root());
+        let stores = known(home.root());
         let named: Vec<PathBuf> = [home.root().to_owned(), home.dir(), sandboxes.clone()]
             .into_iter()
             .chain(usual)
@@ -59,7 +69,7 @@ impl OwnDirs {
         let hidden = named.into_iter().map(real).chain(notes).collect();
         Ok(Self {
             root_home: home.root().to_owned(),
-            records: stores::records(home.root(), &sandboxes),
+            records: records(home.root(), &sandboxes),
             user_home: settings.environment().user_home(),
             hidden,
             written: vec![sandboxes],
@@ -84,7 +94,7 @@ impl OwnDirs {
 
     /// Returns what sandboxes can or could write to.
     pub(super) fn exposed(&self) -> std::io::Result<Exposed> {
-        let before = || stores::given(&self.records, self.user_home.as_deref());
+        let before = || given(&self.records, self.user_home.as_deref());
         Exposed::read(&self.root_home, &self.written, before)
     }
 
@@ -145,32 +155,111 @@ pub(super) fn real(dir: PathBuf) -> PathBuf {
     known.or_else(by_parent).unwrap_or(dir)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mounts::walk::walk;
+/// How the files begin that name such directories.
+const PREFIX: &str = "store-";
 
-    #[test]
-    fn a_directory_whose_link_leads_to_the_home_is_not_given_away() {
-        let root = tempfile::tempdir().unwrap();
-        let root = root.path().canonicalize().unwrap();
-        std::fs::create_dir_all(root.join("user/project")).unwrap();
-        std::fs::create_dir_all(root.join("disk/vestal")).unwrap();
-        let link = root.join("user/.vestal");
-        std::os::unix::fs::symlink(root.join("disk/vestal"), &link).unwrap();
-        let own_dirs = OwnDirs {
-            hidden: vec![root.join("disk/vestal")],
-            links: links_on_the_way(&link),
-            ..OwnDirs::bare(link.clone())
-        };
-        let refused = |path: &str| {
-            let path = root.join(path);
-            let reached = walk(&path, |_, _| false).unwrap();
-            own_dirs.refuse_links(&path, &reached).map_err(|error| error.to_string())
-        };
-        let said = refused("user").unwrap_err();
-        assert!(said.contains(&format!("{} is in it", link.display())), "{said}");
-        assert_eq!(refused("user/project"), Ok(()));
-        assert_eq!(refused("disk"), Ok(()), "what is covered there is the home itself");
+/// Refuses a directory for sandboxes that another sandbox could write to before
+/// it was one, and keeps any other in mind.
+pub(crate) fn admit_store(settings: &Settings) -> Result<(), Error> {
+    let home = settings.home();
+    let setting = settings.sandboxes_dir()?;
+    let sandboxes = real(setting.value);
+    if [home.root().to_owned(), home.dir()].map(real).iter().any(|dir| sandboxes.starts_with(dir)) {
+        return Ok(());
     }
+    let notes = home.root().join(NAME);
+    let note = notes.join(note_name(&sandboxes));
+    if named_by(&note).is_some() {
+        return Ok(());
+    }
+    let unreadable = |error| StoreError::io("read", &notes, error);
+    let user_home = settings.environment().user_home();
+    let before = || given(&records(home.root(), &sandboxes), user_home.as_deref());
+    let exposed = Exposed::read(home.root(), &[], before).map_err(unreadable)?;
+    // It need not be there yet.
+    let there = sandboxes.ancestors().find(|dir| dir.symlink_metadata().is_ok());
+    let way = walk(there.unwrap_or(&sandboxes), |at, found| exposed.holds(at, found));
+    let within_reach = match way {
+        Ok(reached) => reached.exposed,
+        Err(PathProblem::Link { .. }) => true,
+        Err(PathProblem::Io(error)) => return Err(unreadable(error).into()),
+    };
+    if within_reach {
+        return Err(HomeError::ExposedSandboxes {
+            sandboxes,
+            source_of_dir: setting.source.to_string(),
+        }
+        .into());
+    }
+    make_private_dir(&notes)?;
+    replace(&note, sandboxes.as_os_str().as_bytes())
+        .map_err(|error| StoreError::io("write", &note, error))?;
+    Ok(())
+}
+
+/// Returns the directories that were admitted.
+fn known(root_home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root_home.join(NAME)).into_iter().flatten().flatten();
+    let notes = entries.filter(|entry| entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()));
+    notes.filter_map(|note| named_by(&note.path())).collect()
+}
+
+/// Returns the directory that a note names. A note that was cut off while it was
+/// written names another one than its own name says, and counts for nothing: the
+/// beginning of a path would hide everything below it.
+fn named_by(note: &Path) -> Option<PathBuf> {
+    let dir = PathBuf::from(std::ffi::OsString::from_vec(read_regular(note).ok()?));
+    let is_whole = note.file_name().is_some_and(|name| name == note_name(&dir).as_str());
+    (dir.is_absolute() && is_whole).then_some(dir)
+}
+
+/// Returns the directories that hold sandboxes of any profile of a home.
+fn records(root_home: &Path, current: &Path) -> Vec<PathBuf> {
+    let profiles = fs::read_dir(root_home.join("profiles")).into_iter().flatten().flatten();
+    let mut dirs: Vec<PathBuf> = profiles.map(|profile| profile.path().join("sandboxes")).collect();
+    dirs.push(root_home.join("sandboxes"));
+    dirs.push(current.to_owned());
+    dirs.extend(known(root_home));
+    dirs.sort();
+    dirs.dedup();
+    dirs
+}
+
+/// Returns what the recorded sandboxes were given to write to, by their records.
+/// A record that cannot be read says nothing here, and is reported where
+/// it is used.
+fn given(records: &[PathBuf], user_home: Option<&Path>) -> Vec<PathBuf> {
+    let sandboxes =
+        records.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
+    let read = |sandbox: fs::DirEntry| {
+        let text = fs::read(sandbox.path().join("sandbox.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    };
+    sandboxes.filter_map(read).flat_map(|record| of_record(&record, user_home)).collect()
+}
+
+fn of_record(record: &serde_json::Value, user_home: Option<&Path>) -> Vec<PathBuf> {
+    use vestal_config::AnyKey as _;
+    let spec = &record["instance"]["spec"];
+    let list = |value: &serde_json::Value| -> Vec<String> {
+        value.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    };
+    let volumes = list(&spec[keys::DOCKER_VOLUMES.name()]);
+    let volumes = volumes.iter().filter_map(|spec| Volume::parse(spec).ok());
+    let volumes =
+        volumes.filter(|volume| !volume.read_only).filter_map(|volume| match volume.source {
+            VolumeSource::Host(path) => path.resolve(user_home).map(PathBuf::from),
+            VolumeSource::Named(_) => None,
+        });
+    let asked = &record["overrides"];
+    let whole = [&asked["mount"], &spec[keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name()]];
+    let whole = whole.into_iter().filter_map(|path| path.as_str().map(PathBuf::from));
+    let binds = asked["binds"].as_array().into_iter().flatten();
+    let binds = binds.filter_map(|path| path.as_str().map(PathBuf::from));
+    let made_with = list(&spec[BINDS]).into_iter().map(PathBuf::from);
+    volumes.chain(whole).chain(binds).chain(made_with).collect()
+}
+
+fn note_name(dir: &Path) -> String {
+    format!("{PREFIX}{}", hex(&Sha256::digest(dir.as_os_str().as_bytes())[..8]))
 }

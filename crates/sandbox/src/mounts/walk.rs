@@ -15,7 +15,7 @@ const MAX_LINKS: usize = 40;
 
 /// Which file it is, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct InodeIdentity {
     /// Number of its device, which may change when the machine is started.
     pub(crate) device: u64,
     /// Its number there.
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
     pub(crate) born: Option<i64>,
 }
 
-impl Identity {
+impl InodeIdentity {
     /// Returns whether both are the same file. The time it was made tells files
     /// of one number apart, and stays when the numbers of devices change.
     pub(crate) fn is(&self, other: &Self) -> bool {
@@ -60,7 +60,7 @@ pub(crate) struct Reached {
     /// The path without any link in it.
     pub(crate) path: PathBuf,
     /// Which file that is.
-    pub(crate) identity: Identity,
+    pub(crate) identity: InodeIdentity,
     /// The file itself, to ask more of it.
     pub(crate) file: OwnedFd,
     /// Whether sandboxes can put something else in its place.
@@ -71,7 +71,7 @@ pub(crate) struct Reached {
 
 /// Why a path leads nowhere.
 #[derive(Debug)]
-pub(crate) enum Astray {
+pub(crate) enum PathProblem {
     /// A link is on the way that a sandbox may have made.
     Link {
         /// Where the link is.
@@ -83,13 +83,13 @@ pub(crate) enum Astray {
     Io(io::Error),
 }
 
-impl From<io::Error> for Astray {
+impl From<io::Error> for PathProblem {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<rustix::io::Errno> for Astray {
+impl From<rustix::io::Errno> for PathProblem {
     fn from(error: rustix::io::Errno) -> Self {
         Self::Io(error.into())
     }
@@ -107,13 +107,13 @@ struct PathStep {
 /// made them: not in, or anywhere below, a directory that is `exposed`.
 pub(crate) fn walk(
     path: &Path,
-    exposed: impl Fn(&Path, &Identity) -> bool,
-) -> Result<Reached, Astray> {
+    exposed: impl Fn(&Path, &InodeIdentity) -> bool,
+) -> Result<Reached, PathProblem> {
     if !path.is_absolute() {
-        return Err(Astray::Io(io::ErrorKind::InvalidInput.into()));
+        return Err(PathProblem::Io(io::ErrorKind::InvalidInput.into()));
     }
     let top = open(None, OsStr::new("/"))?;
-    let (identity, _) = Identity::of(&top)?;
+    let (identity, _) = InodeIdentity::of(&top)?;
     let mut way = vec![PathStep {
         name: OsString::new(),
         exposed: exposed(Path::new("/"), &identity),
@@ -130,7 +130,7 @@ pub(crate) fn walk(
         }
         let Some(here) = way.last() else { break };
         let found = open(Some(&here.file), &name)?;
-        let (identity, kind) = Identity::of(&found)?;
+        let (identity, kind) = InodeIdentity::of(&found)?;
         if kind != FileType::Symlink {
             let exposed = here.exposed || exposed(&path_of(&way).join(&name), &identity);
             way.push(PathStep { name, file: found, exposed });
@@ -139,11 +139,11 @@ pub(crate) fn walk(
         let text = readlinkat(&found, "", Vec::new())?;
         let text = PathBuf::from(OsString::from_vec(text.into_bytes()));
         if here.exposed {
-            return Err(Astray::Link { at: path_of(&way).join(name), to: text });
+            return Err(PathProblem::Link { at: path_of(&way).join(name), to: text });
         }
         links += 1;
         if links > MAX_LINKS {
-            return Err(Astray::Io(rustix::io::Errno::LOOP.into()));
+            return Err(PathProblem::Io(rustix::io::Errno::LOOP.into()));
         }
         if text.is_absolute() {
             way.truncate(1);
@@ -154,9 +154,9 @@ pub(crate) fn walk(
     }
     let path = path_of(&way);
     let Some(reached) = way.pop() else {
-        return Err(Astray::Io(io::ErrorKind::NotFound.into()));
+        return Err(PathProblem::Io(io::ErrorKind::NotFound.into()));
     };
-    let (identity, _) = Identity::of(&reached.file)?;
+    let (identity, _) = InodeIdentity::of(&reached.file)?;
     let replaceable = way.last().is_some_and(|above| above.exposed);
     Ok(Reached { path, identity, file: reached.file, replaceable, exposed: reached.exposed })
 }
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    fn identity(path: &Path) -> Identity {
+    fn identity(path: &Path) -> InodeIdentity {
         walk(path, |_, _| false).unwrap().identity
     }
 
@@ -251,33 +251,35 @@ mod tests {
             ("link/../../shared/planted", "shared/planted"),
         ] {
             let astray = follow(path).unwrap_err();
-            assert!(matches!(&astray, Astray::Link { at: found, .. } if *found == root.join(at)));
+            assert!(
+                matches!(&astray, PathProblem::Link { at: found, .. } if *found == root.join(at))
+            );
         }
-        assert!(matches!(follow("nothing").unwrap_err(), Astray::Io(_)));
+        assert!(matches!(follow("nothing").unwrap_err(), PathProblem::Io(_)));
     }
 
     #[test]
-    fn the_links_that_a_path_leads_through_are_told() {
+    fn the_links_that_a_path_leads_through_are_reported() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("data/inner")).unwrap();
         symlink("data", root.join("link")).unwrap();
         symlink(root.join("link/inner"), root.join("second")).unwrap();
-        let told = |path: &str| links_on_the_way(&root.join(path));
-        assert_eq!(told("data/inner"), Vec::<PathBuf>::new());
-        assert_eq!(told("link/inner/missing"), [root.join("link")]);
-        assert_eq!(told("second/x"), [root.join("second"), root.join("link")]);
+        let reported = |path: &str| links_on_the_way(&root.join(path));
+        assert_eq!(reported("data/inner"), Vec::<PathBuf>::new());
+        assert_eq!(reported("link/inner/missing"), [root.join("link")]);
+        assert_eq!(reported("second/x"), [root.join("second"), root.join("link")]);
         symlink("loop", root.join("loop")).unwrap();
-        assert!(told("loop").len() > MAX_LINKS);
+        assert!(reported("loop").len() > MAX_LINKS);
     }
 
     #[test]
     fn a_file_that_takes_the_place_of_another_is_another() {
-        let a = Identity { device: 1, inode: 2, born: Some(3) };
-        assert!(a.is(&Identity { device: 9, ..a }));
-        assert!(!a.is(&Identity { born: Some(4), ..a }));
-        assert!(!a.is(&Identity { inode: 4, ..a }));
-        let old = Identity { born: None, ..a };
-        assert!(old.is(&a) && !old.is(&Identity { device: 9, ..a }));
+        let a = InodeIdentity { device: 1, inode: 2, born: Some(3) };
+        assert!(a.is(&InodeIdentity { device: 9, ..a }));
+        assert!(!a.is(&InodeIdentity { born: Some(4), ..a }));
+        assert!(!a.is(&InodeIdentity { inode: 4, ..a }));
+        let old = InodeIdentity { born: None, ..a };
+        assert!(old.is(&a) && !old.is(&InodeIdentity { device: 9, ..a }));
     }
 }

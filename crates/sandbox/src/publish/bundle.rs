@@ -60,8 +60,8 @@ pub enum BundleContent {
 /// Why a directory cannot be made a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// It is no directory.
-    #[error("it is no directory")]
+    /// It is not a directory.
+    #[error("it is not a directory")]
     NoDirectory,
     /// There is too much in it.
     #[error("it has more than {MAX_ITEMS} files or {} MiB; keep large files elsewhere", MAX_BYTES >> 20)]
@@ -76,7 +76,7 @@ pub enum BundleError {
     #[error("{0} is neither a file nor a directory")]
     Kind(String),
     /// A name cannot be shown.
-    #[error("{0:?} is a name that is no text")]
+    #[error("the name {0:?} is not UTF-8")]
     Name(String),
     /// The system refused.
     #[error("cannot read {path}: {source}")]
@@ -106,7 +106,7 @@ impl Bundle {
         Ok(Self { items, digest })
     }
 
-    /// Returns what tells this version from every other.
+    /// Returns what distinguishes this version from every other.
     pub fn digest(&self) -> &str {
         &self.digest
     }

@@ -1,8 +1,8 @@
 //! Bundles on a directory of the host.
 //!
 //! A version is a directory whose name holds its digest, and the name it is
-//! shown under a link to it, which is replaced in one step. So whoever opens a
-//! file sees one version or the other, and a crash leaves at most rubbish that
+//! shown under a link to it, which is replaced in one step. So a process that
+//! opens a file sees one version or the other, and a crash leaves at most rubbish that
 //! the next one sweeps.
 
 use std::fs::{self, DirBuilder, OpenOptions};

@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use tokio::sync::OwnedRwLockReadGuard;
-use vestal_wire::{FaultCode, JobId, JobInfo, SandboxStats, Status, WindowSize};
+use vestal_wire::{FaultCode, JobId, JobInfo, JobState, SandboxStats, Status, WindowSize};
 
 use super::Sandbox;
-use crate::backend::JobEnvironment;
+use crate::backend::{HostDirectories, JobEnvironment};
 use crate::client::Connection;
 use crate::command::{Command, CommandInput};
+use crate::engine::{environment, owned};
 use crate::files::Files;
 use crate::job::{
     AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop,
     MAX_GUESTS, SentJob,
 };
 use crate::output::CapturedOutput;
+use crate::publish;
 use crate::publish::read_bundle;
 use crate::{Error, PublishError, PublishedName, job};
 
@@ -36,8 +38,15 @@ impl Sandbox {
     /// for good.
     #[boxed]
     pub async fn run(&self, command: Command) -> Result<CapturedOutput, Error> {
+        self.sync_before().await?;
+        let ended = self.run_alone(command).await;
+        self.bring_back().await;
+        ended
+    }
+
+    async fn run_alone(&self, command: Command) -> Result<CapturedOutput, Error> {
         let mut command = self.complete(command).await?;
-        let mut attempts = Attempts::of(&command);
+        let mut attempts = GuestAttempts::of(&command);
         loop {
             let guest = self.connection().await?;
             let spare = command.try_clone();
@@ -63,6 +72,7 @@ impl Sandbox {
     /// was lost on the way ran is what [`JobStream::finish`] tells.
     #[boxed]
     pub async fn start(&self, command: Command, follow: Follow) -> Result<JobStream, Error> {
+        self.sync_before().await?;
         let command = self.complete(command).await?;
         JobStream::start(Arc::new(self.clone()), command, follow).await
     }
@@ -70,8 +80,9 @@ impl Sandbox {
     /// Starts a background job and returns once it runs.
     #[boxed]
     pub async fn spawn(&self, command: Command) -> Result<JobInfo, Error> {
+        self.sync_before().await?;
         let mut command = self.complete(command).await?;
-        let mut attempts = Attempts::of(&command);
+        let mut attempts = GuestAttempts::of(&command);
         loop {
             let guest = self.connection().await?;
             let spare = command.try_clone();
@@ -138,7 +149,11 @@ impl Sandbox {
     #[boxed]
     pub async fn wait(&self, id: &JobId, limit: Option<Duration>) -> Result<JobInfo, Error> {
         let connection = self.connection().await?;
-        Ok(job::wait(&connection, id, limit).await?)
+        let waited = job::wait(&connection, id, limit).await?;
+        if matches!(waited.state, JobState::Ended(_)) {
+            self.bring_back().await;
+        }
+        Ok(waited)
     }
 
     /// Kills every process of a job and returns when none is left. This, like
@@ -148,7 +163,9 @@ impl Sandbox {
     #[boxed]
     pub async fn kill(&self, id: &JobId) -> Result<JobInfo, Error> {
         let connection = self.running_connection().await?;
-        Ok(job::kill(&connection, id).await?)
+        let killed = job::kill(&connection, id).await?;
+        self.bring_back().await;
+        Ok(killed)
     }
 
     /// Sends a signal to a job's foreground process group.
@@ -180,6 +197,7 @@ impl Sandbox {
     /// Returns the sandbox's files, relative paths starting where `session` is.
     #[boxed]
     pub async fn files(&self, session: Option<&str>) -> Result<Files, Error> {
+        self.sync_before().await?;
         let connection = self.connection().await?;
         let start_dir = self.handle.start_dir().await?;
         let files = Files::new(connection).start_dir(start_dir);
@@ -210,8 +228,8 @@ impl Sandbox {
         Ok(connection.touch(SHORT_CALL).await?)
     }
 
-    /// Returns the jobs of a session that run or left processes behind, whoever
-    /// started them.
+    /// Returns the jobs of a session that run or left processes behind, no
+    /// matter which process started them.
     #[boxed]
     pub async fn jobs_of_session(&self, name: &str) -> Result<Vec<JobInfo>, Error> {
         let connection = self.connection().await?;
@@ -247,7 +265,7 @@ impl Sandbox {
 
     /// Makes [`crate::Engine::close`] wait until the returned value is dropped.
     pub(crate) fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
-        self.handle.engine.delay_close()
+        owned::delay_close(&self.handle.engine)
     }
 
     /// Adds to a command what the settings say and the caller left open.
@@ -255,10 +273,13 @@ impl Sandbox {
         let engine = &self.handle.engine;
         let environment = self.handle.job_environment().await;
         let command = match environment {
-            JobEnvironment::Callers => command.or_env(|| engine.base_environment())?,
-            JobEnvironment::Guests => command.with_secret_env(engine.container_environment()?),
+            JobEnvironment::Callers => command.or_env(|| environment::base_environment(engine))?,
+            JobEnvironment::Guests => {
+                command.with_secret_env(environment::container_environment(engine)?)
+            }
         };
-        let command = command.with_secret_env(engine.forwarded_environment(environment)?);
+        let command =
+            command.with_secret_env(environment::forwarded_environment(engine, environment)?);
         let start_dir = self.handle.start_dir().await;
         command.or_start_dir(|| start_dir)
     }
@@ -267,11 +288,12 @@ impl Sandbox {
 impl Sandbox {
     /// Shows a directory of the host to the sandbox, under a name of two parts
     /// as `skills/deploy`, and returns where commands find it. Where anything
-    /// confines them they can only read it.
+    /// confines them they can only read it; on a machine that sees none of this one's files they
+    /// are given a copy below their home, which is put right each time.
     ///
     /// What is shown is a copy, at most 32 MiB in 2,000 files; hidden files stay
     /// out. The same files again change nothing, others replace those before in
-    /// one step. It survives the sandbox's stop, and a sandbox that is made anew
+    /// one step. It survives the sandbox's stop, and a sandbox that is rebuilt
     /// is shown the same again. Neither is it one of the settings it was made
     /// with.
     #[boxed]
@@ -281,12 +303,16 @@ impl Sandbox {
         // This makes an instance that has ended meanwhile again.
         self.connection().await?;
         let (backend, instance) = self.handle.place().await;
-        let publishing = backend.publishing();
-        let publishing = publishing.ok_or(PublishError::Unsupported(backend.name()))?;
+        let Some(publishing) = backend.publishing() else {
+            if backend.declaration().host_directories == HostDirectories::Synced {
+                return self.publish_copy(&name, source).await;
+            }
+            return Err(PublishError::Unsupported(backend.name()).into());
+        };
         let shown = publishing.publish(&instance, &name, &bundle).await;
         let shown = shown.map_err(Error::backend(backend.name()))?;
         if !self.is_owned() {
-            self.handle.engine.remember_published(self.key(), &name, source)?;
+            publish::remember_published(&self.handle.engine, self.key(), &name, source)?;
         }
         Ok(shown)
     }
@@ -317,14 +343,14 @@ impl Unstarted {
 
 /// Counts the guests that ended before they started a command.
 #[derive(Debug, Default)]
-struct Attempts {
+struct GuestAttempts {
     /// Guests so far.
     guests: u32,
     /// Whether the caller knows the job by an id.
     has_id: bool,
 }
 
-impl Attempts {
+impl GuestAttempts {
     fn of(command: &Command) -> Self {
         Self { guests: 0, has_id: command.has_id() }
     }
@@ -368,7 +394,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_never_started_survives_three_stops_in_a_row() {
         let (connection, _guest) = connected().await;
-        let mut attempts = Attempts::default();
+        let mut attempts = GuestAttempts::default();
         for _ in 0..3 {
             attempts.await_next_guest(&connection, never_started()).await.unwrap();
         }
@@ -378,14 +404,15 @@ mod tests {
     async fn an_id_that_a_guest_may_have_refused_for_good_is_not_sent_again() {
         let (connection, _guest) = connected().await;
         let named = Command::shell("true").job_id(new_job_id());
-        let given_up = Attempts::of(&named).await_next_guest(&connection, never_started()).await;
+        let given_up =
+            GuestAttempts::of(&named).await_next_guest(&connection, never_started()).await;
         assert!(matches!(given_up, Err(Error::NeverStarted { .. })), "{given_up:?}");
     }
 
     #[tokio::test]
     async fn a_command_that_no_guest_starts_is_given_up() {
         let (connection, _guest) = connected().await;
-        let mut attempts = Attempts::default();
+        let mut attempts = GuestAttempts::default();
         for _ in 1..MAX_GUESTS {
             attempts.await_next_guest(&connection, never_started()).await.unwrap();
         }
@@ -396,7 +423,7 @@ mod tests {
     #[tokio::test]
     async fn a_guest_that_is_shutting_down_is_waited_for_until_it_is_gone() {
         let (connection, guest) = connected().await;
-        let mut attempts = Attempts::default();
+        let mut attempts = GuestAttempts::default();
         let mut next =
             Box::pin(attempts.await_next_guest(&connection, fault(FaultCode::ShuttingDown)));
         tokio::select! {
@@ -412,7 +439,7 @@ mod tests {
     async fn a_command_that_is_refused_for_another_reason_is_not_repeated() {
         let (connection, _guest) = connected().await;
         for code in [FaultCode::Busy, FaultCode::NoWorkdir, FaultCode::Internal] {
-            let refused = Attempts::default().await_next_guest(&connection, fault(code)).await;
+            let refused = GuestAttempts::default().await_next_guest(&connection, fault(code)).await;
             let Err(Error::Job(JobError::Fault(fault))) = refused else { panic!("{refused:?}") };
             assert_eq!(fault.code, code);
         }

@@ -14,6 +14,7 @@ use crate::client::Connection;
 use crate::engine::{
     Attached, FilesOnRemoval, Inner, OwnedInstance, StateBefore, StopScope, greet, greet_existing,
 };
+use crate::engine::{attach, owned, sweep};
 use crate::notice::Notice;
 use crate::store::InstanceRecord;
 use crate::{Engine, Error, Key, Overrides};
@@ -38,6 +39,8 @@ pub(crate) struct Handle {
     notices: Vec<Notice>,
     held: Mutex<HeldInstance>,
     last_used: StdMutex<Instant>,
+    /// What syncs have had to say.
+    pub(super) sync_notes: StdMutex<Vec<String>>,
     pub(super) cleanup: watch::Sender<CleanupProgress>,
 }
 
@@ -78,6 +81,7 @@ impl Handle {
             notices: std::mem::take(&mut attached.notices),
             held: Mutex::new(attached.into()),
             last_used: StdMutex::new(Instant::now()),
+            sync_notes: StdMutex::default(),
             cleanup: watch::Sender::new(CleanupProgress::Nothing),
         })
     }
@@ -103,7 +107,7 @@ impl Handle {
     }
 
     /// Returns whether the next caller may be given this handle: not once its
-    /// cleanup has begun.
+    /// cleanup has started.
     pub(crate) fn is_usable(&self) -> bool {
         *self.cleanup.borrow() == CleanupProgress::Nothing
     }
@@ -136,7 +140,7 @@ impl Handle {
             return Ok(connection.clone());
         }
         let attached = match self.ownership {
-            Ownership::Shared => self.engine.attach(&self.key, &held.overrides).await?,
+            Ownership::Shared => attach::attach(&self.engine, &self.key, &held.overrides).await?,
             Ownership::Owned => {
                 // A guest outlives a connection that was cut, and waits a while
                 // for its owner.
@@ -154,9 +158,9 @@ impl Handle {
                 }
                 // The lost instance is removed first.
                 if let Some(lost) = self.engine.owned.get(&held.instance.id) {
-                    self.engine.remove_owned(&lost, StopScope::Anything).await?;
+                    owned::remove_owned(&self.engine, &lost, StopScope::Anything).await?;
                 }
-                self.engine.own(&self.key, &held.overrides).await?
+                owned::own(&self.engine, &self.key, &held.overrides).await?
             }
         };
         let connection = attached.connection.clone();
@@ -176,7 +180,7 @@ impl Handle {
             return Ok(connection.clone());
         }
         let (instance, connection) = match self.ownership {
-            Ownership::Shared => self.engine.connect_recorded(&self.key).await?,
+            Ownership::Shared => attach::connect_recorded(&self.engine, &self.key).await?,
             Ownership::Owned => {
                 let (task, instance) = (self.key.task(), held.instance.clone());
                 let greeted =
@@ -210,13 +214,13 @@ impl Handle {
 
     /// Releases an instance that idles, unless there is another one by now. Returns whether
     /// it did.
-    pub(super) async fn let_go_of(&self, instance: &str) -> bool {
+    pub(super) async fn release_instance(&self, instance: &str) -> bool {
         let mut held = self.held.lock().await;
         if held.instance.id != instance {
             return false;
         }
         held.connection = None;
-        self.engine.forget_handle_of(self);
+        sweep::forget_handle_of(&self.engine, self);
         self.cleanup.send_replace(CleanupProgress::Over);
         true
     }
@@ -242,7 +246,7 @@ impl Handle {
     pub(super) async fn start_dir(&self) -> Result<PathBuf, Error> {
         let held = self.held.lock().await;
         let asked = held.overrides.cwd.as_deref();
-        self.engine.start_dir(&*held.backend, &held.instance.locator, asked)
+        self.engine.start_dir(self.key(), &*held.backend, &held.instance.locator, asked)
     }
 
     /// Returns what the instance was made by and with.
@@ -312,8 +316,8 @@ impl Sandbox {
 
     /// Waits for a cleanup. Returns whether there is nothing left to wait for.
     #[boxed]
-    pub async fn wait_for_cleanup(&self, patience: Duration) -> bool {
-        self.handle.wait_for_cleanup(patience).await
+    pub async fn wait_for_cleanup(&self, timeout: Duration) -> bool {
+        self.handle.wait_for_cleanup(timeout).await
     }
 }
 
@@ -335,10 +339,10 @@ impl Handle {
         });
     }
 
-    pub(crate) async fn wait_for_cleanup(&self, patience: Duration) -> bool {
+    pub(crate) async fn wait_for_cleanup(&self, timeout: Duration) -> bool {
         let mut progress = self.cleanup.subscribe();
         let over = progress.wait_for(|progress| *progress != CleanupProgress::UnderWay);
-        matches!(tokio::time::timeout(patience, over).await, Ok(Ok(_)))
+        matches!(tokio::time::timeout(timeout, over).await, Ok(Ok(_)))
     }
 
     /// Releases a sandbox that has idled, and returns whether it did. An owned instance is
@@ -350,21 +354,21 @@ impl Handle {
         }
         let (_, instance) = self.place().await;
         if let Some(owned) = self.engine.owned.get(&instance.id)
-            && let Err(error) = self.engine.remove_owned(&owned, StopScope::Nothing).await
+            && let Err(error) = owned::remove_owned(&self.engine, &owned, StopScope::Nothing).await
         {
             if !matches!(error, Error::Busy { .. }) {
                 tracing::warn!(task = %self.key().task(), %error, "cannot remove an idle sandbox");
             }
             return false;
         }
-        self.let_go_of(&instance.id).await
+        self.release_instance(&instance.id).await
     }
 
     async fn clean(&self, cleanup: Cleanup) -> Result<(), Error> {
-        self.engine.forget_handle_of(self);
+        sweep::forget_handle_of(&self.engine, self);
         if self.is_owned() {
             return match self.owned_instance().await {
-                Some(owned) => self.engine.remove_owned(&owned, StopScope::Anything).await,
+                Some(owned) => owned::remove_owned(&self.engine, &owned, StopScope::Anything).await,
                 None => Ok(()),
             };
         }

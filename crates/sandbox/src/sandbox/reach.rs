@@ -64,7 +64,7 @@ impl Sandbox {
             // what is recorded of it.
             Confinement::None => {
                 let key = self.handle.key();
-                self.handle.engine.dir(key).path().join("workspace")
+                self.handle.engine.dir(key).workspace()
             }
             Confinement::Contained | Confinement::Remote => {
                 (backend.declaration().workspace)(&record.locator)
@@ -93,7 +93,7 @@ fn reach(
     }
     let mut openings = Vec::new();
     if made.contains_key(UNKNOWN_SETTINGS) {
-        openings.push(Opening::Weakness("nobody knows what it was made with".to_owned()));
+        openings.push(Opening::Weakness("its original settings are unknown".to_owned()));
     }
     openings.extend(
         made.get(keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name())

@@ -2,8 +2,8 @@
 
 use vestal_config::{
     AnyKey as _, ByteSize, Count, CountOrNone, Cpus, DAY, EnvNames, EnvPairs, Group, Megabytes,
-    Protection, Range, Seconds, SecondsOrNever, Secrecy, SettingFinding, Settings, Severity,
-    ValueSource, YEAR,
+    Patterns, Protection, Range, Seconds, SecondsOrNever, Secrecy, SettingFinding, Settings,
+    Severity, ValueSource, YEAR,
 };
 
 use super::environment::SandboxSettings as _;
@@ -172,6 +172,14 @@ vestal_config::keys! {
         protection: Protection::Isolates,
     }
 
+    /// What of a mounted directory is not copied to a sandbox on another machine, nor back: rules as
+    /// in a `.gitignore`, before those of the directory's `.vestalignore`.
+    SYNC_IGNORE: Patterns = "terminal.sync_ignore" {
+        default: Patterns::EMPTY,
+        limits: (),
+        env: ["TERMINAL_SYNC_IGNORE"],
+    }
+
     /// Whether containers and native sandboxes have a network. A native sandbox shares the host's,
     /// its loopback included.
     DOCKER_NETWORK: bool = "terminal.docker_network" {
@@ -239,7 +247,6 @@ static RESERVED: &[&str] = &[
     "terminal.home_mode",
     "terminal.shell_init_files",
     "terminal.auto_source_bashrc",
-    "terminal.singularity_image",
     "terminal.modal_image",
     "terminal.daytona_image",
     "terminal.persistent_shell",

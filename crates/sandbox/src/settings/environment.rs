@@ -45,7 +45,7 @@ const PREFIXES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "VESTAL_"];
 /// Whether a variable is handed to commands that somebody other than the
 /// settings asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handing {
+pub enum VariableForwarding {
     /// It is.
     Handed,
     /// It is not: it is a key of a model provider, of Vestal itself or `sudo`'s.
@@ -73,7 +73,7 @@ pub trait SandboxSettings {
 
     /// Returns whether commands get a variable that a skill asks for. What
     /// `terminal.docker_forward_env` names they get in any case: then it is the user who asks.
-    fn handing(&self, name: &EnvName) -> Handing;
+    fn handing(&self, name: &EnvName) -> VariableForwarding;
 
     /// Returns those of the named variables that are set and may be handed to commands: from the
     /// environment, else from `.env`.
@@ -103,7 +103,11 @@ impl SandboxSettings for Settings {
     fn container_environment(&self) -> Result<CommandEnvironment, ConfigError> {
         let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
         let forwarded = self.get(&keys::DOCKER_FORWARD_ENV)?.value;
-        let own: EnvNames = self.secret_variables().complete()?.into_iter().collect();
+        // What holds a secret matters only to what would be passed on.
+        let own: EnvNames = match passthrough.iter().next() {
+            Some(_) => self.secret_variables().complete()?.into_iter().collect(),
+            None => EnvNames::from_iter([]),
+        };
         let (passed, mut refused) = parted(&passthrough, &own);
         let mut variables = Environment::default();
         pass_on(self, passed.iter(), &keys::ENV_PASSTHROUGH, &mut variables)?;
@@ -114,31 +118,33 @@ impl SandboxSettings for Settings {
         Ok(CommandEnvironment { variables: owned(&variables), refused })
     }
 
-    fn handing(&self, name: &EnvName) -> Handing {
+    fn handing(&self, name: &EnvName) -> VariableForwarding {
         let name = name.as_str();
         let named = self.get(&keys::DOCKER_FORWARD_ENV).map(|found| found.value);
         if named.is_ok_and(|names| names.contains(name)) {
-            return Handing::Handed;
+            return VariableForwarding::Handed;
         }
         let folded = name.to_ascii_uppercase();
         if OF_THE_MACHINE.contains(&&*folded) || PREFIXES.iter().any(|own| folded.starts_with(own))
         {
-            return Handing::OfTheMachine;
+            return VariableForwarding::OfTheMachine;
         }
         let is_key = class_of(name).is_some_and(|class| !class.may_be_passed_on());
         // Settings that cannot be read may say that it holds a key: then it is not handed on.
         let named = self.secret_variables();
         let is_own = named.unread.is_some() || named.names.iter().any(|own| own.as_str() == name);
-        if is_key || is_own { Handing::Withheld } else { Handing::Handed }
+        if is_key || is_own { VariableForwarding::Withheld } else { VariableForwarding::Handed }
     }
 
     fn handed<'a>(&self, names: impl IntoIterator<Item = &'a EnvName>) -> Vec<(EnvName, OsString)> {
         let mut found: Vec<(EnvName, OsString)> = Vec::new();
         for name in names {
-            if self.handing(name) != Handing::Handed || found.iter().any(|(own, _)| own == name) {
+            if self.handing(name) != VariableForwarding::Handed
+                || found.iter().any(|(own, _)| own == name)
+            {
                 continue;
             }
-            // A file that cannot be read has none; whoever needs it is told why.
+            // A file that cannot be read has none; the reader that needs it reports why.
             if let Ok(Some(variable)) = self.variable(name) {
                 found.push((name.clone(), variable.value));
             }

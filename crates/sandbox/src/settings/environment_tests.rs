@@ -43,8 +43,8 @@ fn keys_of_model_providers_are_not_handed_to_what_asks_for_them() {
     assert_eq!(handed(&home, &env, &named, &asked), ["OPENAI_API_KEY=o", "TAVILY_API_KEY=t"]);
     let settings = home.settings(&env, &[]);
     let handing = |name: &str| settings.handing(&names(&[name])[0]);
-    assert_eq!(handing("anthropic_api_key"), Handing::Withheld);
-    assert_eq!(handing("home"), Handing::OfTheMachine);
+    assert_eq!(handing("anthropic_api_key"), VariableForwarding::Withheld);
+    assert_eq!(handing("home"), VariableForwarding::OfTheMachine);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_variable_that_another_owner_calls_secret_is_neither_passed_on_nor_handed_ou
     let job = settings.job_environment().unwrap();
     assert_eq!(pairs(&job), ["A=b"]);
     assert_eq!(job.refused, names(&["MINE"]));
-    assert_eq!(settings.handing(&names(&["MINE"])[0]), Handing::Withheld);
+    assert_eq!(settings.handing(&names(&["MINE"])[0]), VariableForwarding::Withheld);
 }
 
 fn pairs(job: &CommandEnvironment) -> Vec<String> {

@@ -11,32 +11,24 @@ pub(crate) mod testing;
 mod types;
 mod volumes;
 
-use vestal_config::Schema;
-
-use crate::backends::REGISTRY;
 pub use crate::backends::docker::settings::{
     Device, DockerBinary, DockerTransport, ENGINE_VARIABLES, ExtraArgs, Gpus, ImageName, MountFlag,
     MountKind, PortMapping, Protocol, Seccomp, SecurityOption, Ulimit,
 };
 pub use crate::backends::native::settings::RootfsChoice;
-pub(crate) use common::weakening;
-pub use environment::{CommandEnvironment, Handing, SandboxSettings};
+pub(crate) use common::{GROUP, weakening};
+pub use environment::{CommandEnvironment, SandboxSettings, VariableForwarding};
 pub use types::{BackendChoice, Isolation, OnConfigChange, SandboxesDir, StartDir};
 pub use volumes::{HostPath, Propagation, Relabel, Volume, VolumeSource, Volumes};
-pub(crate) use volumes::{gives_away, is_volume_name, mount_target};
+pub(crate) use volumes::{exposes, is_volume_name, mount_target};
 
 /// The keys of sandboxes, those of the backends included.
 pub mod keys {
     pub use super::common::*;
+    pub use crate::backends::apptainer::settings::{SINGULARITY_BINARY, SINGULARITY_IMAGE};
     pub use crate::backends::docker::settings::{
         DOCKER_BINARY, DOCKER_EXTRA_ARGS, DOCKER_IMAGE, DOCKER_KEEP_ENTRYPOINT,
         DOCKER_RUN_AS_HOST_USER, DOCKER_TRANSPORT,
     };
     pub use crate::backends::native::settings::NATIVE_ROOTFS;
-}
-
-/// Returns the schema of sandboxes: what all of them have, and what each backend declares.
-pub fn schema() -> Schema {
-    let backends = REGISTRY.iter().filter_map(|backend| backend.settings);
-    Schema::new(std::iter::once(&common::GROUP).chain(backends))
 }

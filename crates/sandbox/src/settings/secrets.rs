@@ -52,7 +52,7 @@ impl SecretClass {
 }
 
 /// How names are recognised.
-enum Rule {
+enum NameRule {
     /// These names.
     Names(&'static [&'static str]),
     /// Any of these names in front, `_`, and anything that ends in one of [`ENDINGS`].
@@ -86,16 +86,16 @@ const ENDINGS: &[&str] = &[
 const INHERITED: &[&str] = &["CLAUDE_CODE_OAUTH_TOKEN", "SSH_AUTH_SOCK"];
 
 /// The table. The first rule that matches decides.
-const RULES: &[(SecretClass, Rule)] = &[
-    (SecretClass::Sudo, Rule::Names(&["SUDO_PASSWORD"])),
-    (SecretClass::Own, Rule::Owners(&["VESTAL"])),
-    (SecretClass::Own, Rule::Names(&["VESTAL_PROVIDERS"])),
-    (SecretClass::Own, Rule::Prefix("GATEWAY_RELAY_")),
-    (SecretClass::Provider, Rule::Around("AUXILIARY_", "_API_KEY")),
-    (SecretClass::Provider, Rule::Around("AUXILIARY_", "_BASE_URL")),
+const RULES: &[(SecretClass, NameRule)] = &[
+    (SecretClass::Sudo, NameRule::Names(&["SUDO_PASSWORD"])),
+    (SecretClass::Own, NameRule::Owners(&["VESTAL"])),
+    (SecretClass::Own, NameRule::Names(&["VESTAL_PROVIDERS"])),
+    (SecretClass::Own, NameRule::Prefix("GATEWAY_RELAY_")),
+    (SecretClass::Provider, NameRule::Around("AUXILIARY_", "_API_KEY")),
+    (SecretClass::Provider, NameRule::Around("AUXILIARY_", "_BASE_URL")),
     (
         SecretClass::Provider,
-        Rule::Names(&[
+        NameRule::Names(&[
             "AWS_BEARER_TOKEN_BEDROCK",
             "GLM_API_KEY",
             "HF_TOKEN",
@@ -109,7 +109,7 @@ const RULES: &[(SecretClass, Rule)] = &[
     ),
     (
         SecretClass::Provider,
-        Rule::Owners(&[
+        NameRule::Owners(&[
             "AI21",
             "AI_GATEWAY",
             "ALIBABA",
@@ -192,7 +192,7 @@ const RULES: &[(SecretClass, Rule)] = &[
     ),
     (
         SecretClass::Messaging,
-        Rule::Owners(&[
+        NameRule::Owners(&[
             "BLUEBUBBLES",
             "DINGTALK",
             "DISCORD",
@@ -224,7 +224,7 @@ const RULES: &[(SecretClass, Rule)] = &[
     ),
     (
         SecretClass::Messaging,
-        Rule::Names(&[
+        NameRule::Names(&[
             "DINGTALK_CLIENT_ID",
             "DISCORD_WEBHOOK_URL",
             "EMAIL_ADDRESS",
@@ -238,7 +238,7 @@ const RULES: &[(SecretClass, Rule)] = &[
     ),
     (
         SecretClass::Tool,
-        Rule::Names(&[
+        NameRule::Names(&[
             "CAMOFOX_URL",
             "FIRECRAWL_GATEWAY_URL",
             "GH_TOKEN",
@@ -252,7 +252,7 @@ const RULES: &[(SecretClass, Rule)] = &[
     ),
     (
         SecretClass::Tool,
-        Rule::Owners(&[
+        NameRule::Owners(&[
             "APIFY",
             "ASSEMBLYAI",
             "BRAVE",
@@ -287,10 +287,10 @@ const RULES: &[(SecretClass, Rule)] = &[
             "WANDB",
         ]),
     ),
-    (SecretClass::Tool, Rule::Names(&["FAL_KEY"])),
+    (SecretClass::Tool, NameRule::Names(&["FAL_KEY"])),
     (
         SecretClass::Cloud,
-        Rule::Names(&[
+        NameRule::Names(&[
             "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE",
             "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE",
             "GCLOUD_SERVICE_KEY",
@@ -326,7 +326,7 @@ pub fn is_secret_name(name: &str) -> bool {
     class_of(name).is_some()
 }
 
-impl Rule {
+impl NameRule {
     fn matches(&self, name: &str) -> bool {
         match self {
             Self::Names(names) => names.contains(&name),

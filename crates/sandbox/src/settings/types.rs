@@ -9,7 +9,8 @@ use serde_json::json;
 use vestal_config::kind::{SettingInput, ValueRefusal, closest, expand, path};
 use vestal_config::{Setting, SettingValue};
 
-use crate::backends::{RESERVED_NAMES, registered};
+use crate::backend::Declaration;
+use crate::backends::{RESERVED_NAMES, UNBUILT, registered};
 
 vestal_config::choices! {
     /// What happens when settings changed since a sandbox was made.
@@ -76,6 +77,11 @@ fn words() -> Vec<&'static str> {
     std::iter::once(AUTO).chain(registered().map(|declared| declared.name)).collect()
 }
 
+/// Returns the words that the documentation names, which is the same for every build.
+fn documented() -> Vec<&'static str> {
+    words().into_iter().chain(UNBUILT.iter().map(|(name, ..)| *name)).collect()
+}
+
 impl Setting for BackendChoice {
     type Limits = ();
 
@@ -84,12 +90,18 @@ impl Setting for BackendChoice {
         if text == AUTO {
             return Ok(Self::Auto);
         }
-        if let Some(declared) = registered().find(|declared| declared.name == text) {
+        let is_named =
+            |declared: &&Declaration| declared.name == text || declared.aliases.contains(&&*text);
+        if let Some(declared) = registered().find(is_named) {
             return Ok(Self::Named(declared.name));
         }
         let mut mistaken = registered().flat_map(|declared| declared.mistaken_names);
         if let Some((_, advice)) = mistaken.find(|(name, _)| *name == text) {
             let refusal = ValueRefusal::new("is not a backend of its own");
+            return Err(refusal.suggesting(Some((*advice).to_owned())));
+        }
+        if let Some((_, _, advice)) = UNBUILT.iter().find(|(name, ..)| *name == text) {
+            let refusal = ValueRefusal::new("is a backend that this program was built without");
             return Err(refusal.suggesting(Some((*advice).to_owned())));
         }
         if RESERVED_NAMES.contains(&&*text) {
@@ -104,7 +116,7 @@ impl Setting for BackendChoice {
     }
 
     fn allowed((): &()) -> String {
-        words().join(", ")
+        documented().join(", ")
     }
 
     fn examples((): &()) -> Vec<String> {
@@ -112,7 +124,7 @@ impl Setting for BackendChoice {
     }
 
     fn schema((): &()) -> serde_json::Value {
-        json!({"enum": words()})
+        json!({"enum": documented()})
     }
 }
 
@@ -231,12 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_on_the_way_is_told_from_a_misspelt_one() {
+    fn a_backend_on_the_way_is_distinguished_from_a_misspelt_one() {
         assert_eq!(read("LOCAL"), Ok(BackendChoice::Named("local")));
         assert_eq!(read("auto"), Ok(BackendChoice::Auto));
+        assert_eq!(read("Singularity"), Ok(BackendChoice::Named("apptainer")));
         for name in RESERVED_NAMES {
             let refusal = read(name).unwrap_err();
             assert_eq!(refusal.reason, "is a backend that is not in this version");
+        }
+        for (name, _, advice) in UNBUILT {
+            let refusal = read(name).unwrap_err();
+            assert_eq!(refusal.reason, "is a backend that this program was built without");
+            assert_eq!(refusal.suggestion.as_deref(), Some(*advice));
         }
         let refusal = read("Podman").unwrap_err();
         assert_eq!(refusal.reason, "is not a backend of its own");

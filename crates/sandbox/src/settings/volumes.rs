@@ -155,7 +155,7 @@ impl Volume {
         let VolumeSource::Host(path) = &self.source else {
             return None;
         };
-        gives_away(path).map(|what| format!("{} mounts {what}", self.spec()))
+        exposes(path).map(|what| format!("{} mounts {what}", self.spec()))
     }
 }
 
@@ -386,7 +386,7 @@ const SOCKET_DIRS: [&str; 5] =
 
 /// Says what a path of the host gives away when it is mounted, if that is the
 /// host itself or the means to control it.
-pub(crate) fn gives_away(path: &HostPath) -> Option<String> {
+pub(crate) fn exposes(path: &HostPath) -> Option<String> {
     let resolved = lexical(path.as_str());
     if resolved == "/" {
         return Some("the whole filesystem of the host".to_owned());

@@ -86,7 +86,7 @@ fn take_over(
         (Some(instance), Some(backend)) => keep_system(dir, instance, now, backend)?,
         (_, _) => None,
     };
-    let_go(dir, instance.as_ref().map(|instance| &*instance.id))?;
+    discard_instances(dir, instance.as_ref().map(|instance| &*instance.id))?;
     dir.write_record(&SandboxRecord { key: now.hash(), instance, ..record })
 }
 
@@ -109,7 +109,7 @@ fn keep_system(
             "take over",
             from,
             io::Error::other(
-                "its guest is running on these files, so that they are no copy; stop it with the \
+                "its guest is running on these files, so they are not a copy; stop it with the \
                  home it was started from",
             ),
         ));
@@ -127,7 +127,7 @@ fn keep_system(
 
 /// Puts the directories of all instances but one out of sight: they tell of
 /// processes and containers that are the original's.
-fn let_go(dir: &SandboxDir, kept: Option<&str>) -> Result<(), StoreError> {
+fn discard_instances(dir: &SandboxDir, kept: Option<&str>) -> Result<(), StoreError> {
     for id in dir.instance_ids()? {
         if kept != Some(&*id) {
             SandboxDir::new(dir.instance_dir(&id)).discard_beside(dir)?;

@@ -47,6 +47,11 @@ impl SandboxDir {
         self.path.join("lock")
     }
 
+    /// Returns the directory of the sandbox's own work.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.path.join("workspace")
+    }
+
     /// Makes the directory, private to the user.
     pub(crate) fn make(&self) -> Result<(), StoreError> {
         make_private_dir(&self.path)
@@ -75,8 +80,8 @@ impl SandboxDir {
         write_versioned(&self.intent_file(), &IntentFile { version, intent })
     }
 
-    /// Notes an intent that makes room. On a full disk there is none: whoever
-    /// dies over it then leaves the sandbox between two steps, and the same
+    /// Notes an intent that makes room. On a full disk there is none: a process
+    /// that dies over it then leaves the sandbox between two steps, and the same
     /// call finishes it.
     pub(crate) fn write_intent_if_room(&self, intent: Intent) -> Result<(), StoreError> {
         match self.write_intent(intent) {

@@ -101,7 +101,7 @@ pub(crate) struct HomeContext<'a> {
     /// Returns where the running guests that the home's records name have their
     /// files.
     pub(crate) guests: &'a dyn Fn() -> Guests,
-    /// Returns what tells this machine from others, where that can be told.
+    /// Returns what distinguishes this machine from others, where that can be determined.
     pub(crate) machine: fn() -> Option<String>,
     /// Makes the sandboxes of a copied home its own.
     pub(crate) adopt_sandboxes: &'a AdoptSandboxes<'a>,
@@ -114,7 +114,7 @@ type AdoptSandboxes<'a> = dyn Fn(&HomeId, &HomeId, Option<&Path>) -> Result<(), 
 /// Makes the home if need be and returns its id.
 ///
 /// A home that is a copy of another one is given an id of its own; one that was
-/// moved or restored is marked anew.
+/// moved or restored is marked again.
 pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, HomeError> {
     let unusable = |source| HomeError::Unusable { path: path.into(), source };
     if let Some(found) = read(path)? {
@@ -223,7 +223,7 @@ fn give_own_id(path: &Path, check: &HomeCheck<'_>) -> Result<HomeId, HomeError> 
     fs::rename(&next, path.join(FILE)).map_err(unusable)?;
     tracing::warn!(
         "this home, {}, is a copy of another one ({}) and has an identity of its own from now on: \
-         workspaces and homes are kept, containers are made anew at their next use, and the \
+         workspaces and homes are kept, containers are recreated at their next use, and the \
          original is not touched",
         path.display(),
         original.unwrap_or(Path::new("unknown")).display()

@@ -22,7 +22,6 @@ use crate::key::{HomeId, hex};
 /// Identifies a home's file, within that file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HomeMark {
-    /// Its inode.
     inode: u64,
     /// When the inode was made, where the filesystem keeps that: seconds and
     /// nanoseconds.
@@ -30,7 +29,7 @@ pub(super) struct HomeMark {
     born: Option<(i64, u32)>,
     /// The home's directory, without links.
     path: String,
-    /// Which machine it was marked on, where that can be told.
+    /// Which machine it was marked on, where that can be determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
 }
@@ -70,7 +69,6 @@ pub(super) trait HomeFacts {
     fn has_other_original(&self, marked: &Path, beside: bool) -> bool;
     /// Returns where the guests have their files.
     fn guests(&self) -> Guests;
-    /// Returns the machine.
     fn machine(&self) -> Option<String>;
 }
 
@@ -152,7 +150,7 @@ impl HomeMark {
     }
 }
 
-/// Returns what tells this machine from others: a digest, because the id itself must
+/// Returns what distinguishes this machine from others: a digest, because the id itself must
 /// stay private.
 pub(crate) fn machine() -> Option<String> {
     let id = std::fs::read_to_string("/etc/machine-id").ok()?;
@@ -163,7 +161,7 @@ pub(crate) fn machine() -> Option<String> {
 
 /// Returns whether inodes on the filesystem of a home are the same after it was
 /// mounted again. Only where that is known; elsewhere, as with FUSE or FAT,
-/// numbers may be given out anew.
+/// numbers may be given out again.
 pub(super) fn inodes_last(home: &Path) -> bool {
     const LASTING: [i64; 9] = [
         0xef53,      // ext2, ext3, ext4
@@ -262,13 +260,13 @@ impl HomeNotes {
     }
 
     /// Waits for the lock of all notes, which ends with the file.
-    pub(super) fn lock(&self, patience: Duration) -> io::Result<File> {
+    pub(super) fn lock(&self, timeout: Duration) -> io::Result<File> {
         let dir = File::from(self.open(MissingDir::Make)?);
         let begun = Instant::now();
         loop {
             match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(dir),
-                Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < patience => {
+                Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < timeout => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 Err(Errno::WOULDBLOCK) => return Err(ErrorKind::TimedOut.into()),
@@ -336,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_told_from_a_home_that_was_moved_restored_or_found_after_a_reboot() {
+    fn a_copy_is_distinguished_from_a_home_that_was_moved_restored_or_found_after_a_reboot() {
         use HomeStanding::{Copy, Moved, Original, Restored};
         let (born, later) = (Some((1, 2)), Some((3, 4)));
         let was = mark(7, born, HERE);
@@ -368,7 +366,7 @@ mod tests {
         for (what, now, facts, expected) in cases {
             assert_eq!(was.standing(&now, facts), expected, "{what}");
         }
-        // A machine that cannot be told from others may be any.
+        // A machine that cannot be distinguished from others may be any.
         let unmarked = HomeMark { machine: None, ..was.clone() };
         for (mark, facts) in [(&was, &nameless), (&unmarked, &none), (&unmarked, &nameless)] {
             assert_eq!(mark.standing(&mark_at(8, later), facts), Copy, "{mark:?}");

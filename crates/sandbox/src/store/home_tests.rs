@@ -74,7 +74,7 @@ fn context<'a>(adopt_sandboxes: &'a AdoptSandboxes<'a>) -> HomeContext<'a> {
     HomeContext { notes: None, guests: &|| Guests::None, machine: this_machine, adopt_sandboxes }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "some machines cannot be told from others")]
+#[expect(clippy::unnecessary_wraps, reason = "some machines cannot be distinguished from others")]
 fn this_machine() -> Option<String> {
     Some("this".to_owned())
 }

@@ -1,7 +1,7 @@
 //! What a process is about to do to a sandbox, on disk before it does it.
 //!
 //! An intent that is still there when the key's lock is free was left by a
-//! process that died; whoever takes the lock next finishes or undoes it.
+//! process that died; the next holder of the lock finishes or undoes it.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::{SandboxDir, SandboxRecord};
 /// Newest version of the intent file that is known here.
 pub(super) const VERSION: u64 = 2;
 
-/// A change of a sandbox's instance that has begun.
+/// A change of a sandbox's instance that has started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "intent", rename_all = "kebab-case")]
 pub(crate) enum Intent {
@@ -20,7 +20,6 @@ pub(crate) enum Intent {
     Create {
         /// Its id.
         instance: String,
-        /// Its generation.
         generation: u64,
         /// The backend that makes it.
         backend: String,
@@ -48,14 +47,12 @@ pub(crate) enum Intent {
     },
     /// A snapshot is being made. Undone unless it is whole.
     Snapshot {
-        /// Its name.
         name: String,
         /// The backend that makes it.
         backend: String,
     },
     /// A snapshot is being removed. Finished.
     RemoveSnapshot {
-        /// Its name.
         name: String,
         /// The backend that made it.
         backend: String,
@@ -82,7 +79,7 @@ pub(crate) enum Intent {
 }
 
 /// A sandbox that is being changed as a whole. Undone as long as it is not
-/// settled what comes of it, finished from then on.
+/// settled its outcome, finished from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxChange {
     /// The record from before.
@@ -92,6 +89,11 @@ pub(crate) struct SandboxChange {
     /// The trees that are replaced, once that begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) trees: Vec<ReplacedTree>,
+    /// The instance of the backend before that shows the files while they are carried to the
+    /// new one. Whatever becomes of the change, it goes, and so do the files where they are not
+    /// the sandbox's in the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shown_by: Option<NewInstance>,
     /// The record from now on, once that is settled.
     pub(crate) now: Option<SandboxRecord>,
 }
@@ -99,9 +101,7 @@ pub(crate) struct SandboxChange {
 /// An instance that is to take the place of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewInstance {
-    /// Its id.
     pub(crate) id: String,
-    /// Its backend.
     pub(crate) backend: String,
 }
 
@@ -210,6 +210,7 @@ mod tests {
                 was: record(),
                 instance: Some(NewInstance { id: text(), backend: text() }),
                 trees: vec![ReplacedTree { name: text(), was_there: true, stays_as: None }],
+                shown_by: Some(NewInstance { id: text(), backend: text() }),
                 now,
             })
         };

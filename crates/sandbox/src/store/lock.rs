@@ -1,4 +1,4 @@
-//! The lock of a key: whoever changes a sandbox's instance holds it.
+//! The lock of a key: a process holds it while it changes a sandbox's instance.
 //!
 //! The file says which process took it last. That process may be gone and the
 //! lock still be held: by a guest that it was starting, which is for the next
@@ -55,16 +55,16 @@ pub(crate) struct KeyLock {
 }
 
 impl KeyLock {
-    /// Waits for the lock, at most `patience`.
-    pub(crate) async fn acquire(path: &Path, patience: Duration) -> Result<Self, LockError> {
+    /// Waits for the lock, at most `timeout`.
+    pub(crate) async fn acquire(path: &Path, timeout: Duration) -> Result<Self, LockError> {
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
             if let Some(lock) = Self::try_acquire(path)? {
                 return Ok(lock);
             }
-            if started.elapsed() >= patience {
-                return Err(LockError::Busy { path: path.into(), waited: patience, holder: None });
+            if started.elapsed() >= timeout {
+                return Err(LockError::Busy { path: path.into(), waited: timeout, holder: None });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -142,7 +142,7 @@ impl KeyLock {
 
 /// Waits until no copy program of a process that died writes into a directory any
 /// more: each has a shared lock on the directory that its target is in.
-pub(crate) async fn copies_ended(dir: &Path, patience: Duration) -> Result<(), LockError> {
+pub(crate) async fn copies_ended(dir: &Path, timeout: Duration) -> Result<(), LockError> {
     let failed = |source| LockError::Io { path: dir.into(), source };
     let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NOFOLLOW;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(dir);
@@ -161,8 +161,8 @@ pub(crate) async fn copies_ended(dir: &Path, patience: Duration) -> Result<(), L
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => return Ok(()),
             Err(error) => return Err(failed(error.into())),
         }
-        if started.elapsed() >= patience {
-            return Err(LockError::Busy { path: dir.into(), waited: patience, holder: None });
+        if started.elapsed() >= timeout {
+            return Err(LockError::Busy { path: dir.into(), waited: timeout, holder: None });
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(20));
@@ -211,7 +211,7 @@ mod tests {
         assert!(KeyLock::last_holder(&path).is_none());
         assert!(KeyLock::try_acquire(&path).unwrap().is_some());
         let me = Owner::current("").unwrap();
-        assert_eq!(KeyLock::last_holder(&path), Some(me), "whoever took it last");
+        assert_eq!(KeyLock::last_holder(&path), Some(me), "the one that took it last");
     }
 
     #[tokio::test]

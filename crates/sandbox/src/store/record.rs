@@ -40,7 +40,6 @@ pub(crate) struct SandboxRecord {
     pub(crate) instance: Option<InstanceRecord>,
 }
 
-/// The record of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InstanceRecord {
     /// Its id, random and never used again.
@@ -84,7 +83,6 @@ const MARK_VERSION: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InstanceMark {
     version: u64,
-    /// The backend.
     pub(crate) backend: String,
     /// The process it ends with; absent: it outlives processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +135,6 @@ fn beside_socket(instance_dir: &Path) -> PathBuf {
 /// Version of the file.
 const SNAPSHOT_VERSION: u64 = 1;
 
-/// The record of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotRecord {
     version: u64,
@@ -153,13 +150,14 @@ pub(crate) struct SnapshotRecord {
     /// What was asked for the sandbox alone.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub(crate) overrides: Overrides,
-    /// What the backend needs to make instances of it; absent: it holds no
-    /// filesystem of an instance.
+    /// What the backend needs to make instances of it; absent: it holds nothing but the
+    /// files beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) saved: Option<SavedSystem>,
-    /// Files in it.
+    /// Whether that is the filesystem of an instance, rather than files that the backend keeps.
+    #[serde(default = "yes")]
+    pub(crate) system: bool,
     pub(crate) files: u64,
-    /// Bytes in it.
     pub(crate) bytes: u64,
     /// What somebody wrote on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,6 +175,7 @@ impl SnapshotRecord {
             backend: record.backend.clone(),
             overrides: record.overrides.clone(),
             saved: None,
+            system: true,
             files: 0,
             bytes: 0,
             note: note.map(str::to_owned),
@@ -187,6 +186,10 @@ impl SnapshotRecord {
     pub(crate) fn is_of(&self, key: &Key) -> bool {
         self.home == key.home().as_str() && self.task == key.task().as_str()
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The directory of a snapshot.

@@ -24,9 +24,9 @@ macro_rules! tests {
         $($(
             #[tokio::test]
             async fn $case() {
-                let world = crate::support::World::$backend();
-                crate::cases::$file::$case(&world).await;
-                world.finish().await;
+                let fixture = crate::support::BackendFixture::$backend();
+                crate::cases::$file::$case(&fixture).await;
+                fixture.finish().await;
             }
         )+)*
     };
@@ -40,9 +40,9 @@ macro_rules! tests_of_user {
             fn $case() {
                 let test = concat!($module, "::", stringify!($case));
                 crate::support::User::$user().run(test, &[], async {
-                    let world = crate::support::World::$backend();
-                    crate::cases::$file::$case(&world).await;
-                    world.finish().await;
+                    let fixture = crate::support::BackendFixture::$backend();
+                    crate::cases::$file::$case(&fixture).await;
+                    fixture.finish().await;
                 });
             }
         )+)*
@@ -62,14 +62,17 @@ macro_rules! conformance {
         containers $containers:tt
         limited $limited:tt
         native $native:tt
+        apptainer $apptainer:tt
         copied $copied:tt
         own_copy_walks $own_copy_walks:tt
         copy_walks $copy_walks:tt
         moved $moved:tt
         remote $remote:tt
+        aged $aged:tt
     ) => {
         mod local {
             tests!(local $every);
+            tests!(local $aged);
             tests!(local $hosted);
             tests!(local $guest);
             tests!(local $own_walks);
@@ -78,6 +81,7 @@ macro_rules! conformance {
         }
         mod docker {
             tests!(docker $every);
+            tests!(docker $aged);
             tests!(docker $hosted);
             tests!(docker $guest);
             tests!(docker_steps $own_walks);
@@ -96,6 +100,7 @@ macro_rules! conformance {
         }
         mod podman {
             tests!(podman $every);
+            tests!(podman $aged);
             tests!(podman $hosted);
             tests!(podman $contained);
             tests!(podman $containers);
@@ -112,6 +117,7 @@ macro_rules! conformance {
         }
         mod rootless {
             tests_of_user!("rootless" rootless of_rootless $every);
+            tests_of_user!("rootless" rootless of_rootless $aged);
             tests_of_user!("rootless" rootless of_rootless $hosted);
             tests_of_user!("rootless" rootless of_rootless $contained);
             tests_of_user!("rootless" rootless of_rootless $containers);
@@ -126,6 +132,7 @@ macro_rules! conformance {
         }
         mod native {
             tests!(native $every);
+            tests!(native $aged);
             tests!(native $hosted);
             tests!(native $guest);
             tests!(native $own_walks);
@@ -139,6 +146,7 @@ macro_rules! conformance {
         }
         mod toy {
             tests!(toy $every);
+            tests!(toy $aged);
             tests!(toy $guest);
             tests!(toy $own_walks);
             tests!(toy $walks);
@@ -146,16 +154,72 @@ macro_rules! conformance {
         }
         mod ssh {
             tests!(ssh $every);
+            tests!(ssh $aged);
             tests!(ssh $own_walks);
             tests!(ssh $remote);
             mod machines;
+            mod moves;
             mod full {
                 tests!(ssh $guest);
                 tests!(ssh $walks);
             }
+            // In namespaces of their own over there.
+            mod isolated {
+                tests!(ssh_isolated $remote);
+                mod full {
+                    tests!(ssh_isolated $every);
+                    tests!(ssh_isolated $own_walks);
+                    tests!(ssh_isolated $guest);
+                    tests!(ssh_isolated $walks);
+                }
+            }
+            mod isolation;
+        }
+        mod apptainer {
+            tests!(apptainer $every);
+            tests!(apptainer $hosted);
+            tests!(apptainer $own_walks);
+            tests!(apptainer $contained);
+            tests!(apptainer $limited);
+            tests!(apptainer $apptainer);
+            tests!(apptainer $copied);
+            tests!(apptainer $moved);
+            mod full {
+                tests!(apptainer $guest);
+                tests!(apptainer $walks);
+                tests!(apptainer $own_copy_walks);
+                tests!(apptainer $copy_walks);
+            }
+        }
+        mod apptainer_user {
+            tests_of_user!("apptainer_user" apptainer of_apptainer $every);
+            tests_of_user!("apptainer_user" apptainer of_apptainer $hosted);
+            tests_of_user!("apptainer_user" apptainer of_apptainer $contained);
+            tests_of_user!("apptainer_user" apptainer of_apptainer $limited);
+            tests_of_user!("apptainer_user" apptainer of_apptainer $apptainer);
+            tests_of_user!("apptainer_user" apptainer of_apptainer $copied);
+            mod full {
+                tests_of_user!("apptainer_user::full" apptainer of_apptainer $guest);
+                tests_of_user!("apptainer_user::full" apptainer of_apptainer $own_walks);
+                tests_of_user!("apptainer_user::full" apptainer of_apptainer $walks);
+                tests_of_user!("apptainer_user::full" apptainer of_apptainer $own_copy_walks);
+                tests_of_user!("apptainer_user::full" apptainer of_apptainer $copy_walks);
+            }
+        }
+        mod kubernetes {
+            tests!(kubernetes $every);
+            tests!(kubernetes $own_walks);
+            tests!(kubernetes $remote);
+            mod faults;
+            mod snapshots;
+            mod full {
+                tests!(kubernetes $guest);
+                tests!(kubernetes $walks);
+            }
         }
         mod native_user {
             tests_of_user!("native_user" native of_native $every);
+            tests_of_user!("native_user" native of_native $aged);
             tests_of_user!("native_user" native of_native $hosted);
             tests_of_user!("native_user" native of_native $contained);
             tests_of_user!("native_user" native of_native $limited);
@@ -223,7 +287,6 @@ conformance! {
             a_running_sandbox_is_never_reaped,
             the_sandbox_about_to_be_used_is_never_reaped,
             leftovers_of_dead_owners_are_removed,
-            an_age_that_cannot_be_read_reaps_nothing,
             a_process_that_attaches_to_a_running_sandbox_sweeps_too,
             one_failure_does_not_stop_the_sweep,
             what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
@@ -252,7 +315,7 @@ conformance! {
             published_files_outlive_a_stop_and_come_with_a_new_instance,
             publishing_is_no_drift_and_makes_no_new_instance,
             what_cannot_be_published_is_refused_by_name,
-            whoever_publishes_at_once_leaves_one_whole_version,
+            concurrent_publishers_leave_one_whole_version,
             variables_that_are_asked_for_reach_a_sandbox_that_is_there,
         }
         drift: {
@@ -272,7 +335,7 @@ conformance! {
             a_timeout_ends_its_own_job_and_nothing_else,
             an_interrupted_command_ends_with_130,
             a_workdir_is_for_one_command_only,
-            a_missing_workdir_is_told_apart,
+            a_missing_workdir_has_an_error_of_its_own,
             shell_text_of_any_length_runs,
             standard_input_of_any_length_arrives,
             a_foreground_command_ends_with_its_shell,
@@ -416,7 +479,31 @@ conformance! {
             a_required_limit_that_cannot_be_enforced_is_refused_before_anything_ends,
         }
     }
-    // What has files of its own can be copied, whoever made it.
+    // What stands beside a container, and what apptainer would add to it.
+    apptainer {
+        apptainer: {
+            a_killed_guest_takes_what_mounts_for_it_along,
+            what_a_killed_runtime_leaves_behind_is_ended,
+            installed_files_outlive_a_stop_and_a_later_process,
+            nothing_of_this_machine_is_seen_unasked,
+            commands_have_no_rights_over_this_machine,
+            a_directory_is_an_image_too,
+            an_image_that_was_replaced_is_refused_by_name,
+            an_image_that_cannot_be_had_is_an_error_with_advice,
+            an_archive_is_converted_once,
+            a_fetch_that_is_given_up_leaves_no_process_and_no_file,
+        }
+        crashes: {
+            a_launch_may_die_at_any_step,
+        }
+        bad_input: {
+            a_required_limit_that_cannot_be_enforced_is_refused_before_anything_ends,
+        }
+        survival: {
+            a_guest_that_keeps_its_dead_starters_lock_is_no_match_for_stop_and_removal,
+        }
+    }
+    // A sandbox with files of its own can be copied, no matter how it was made.
     copied {
         snapshots: {
             a_restored_sandbox_is_what_it_was_in_every_place,
@@ -466,6 +553,30 @@ conformance! {
             a_cut_connection_is_made_again_to_the_same_instance,
             an_owned_sandbox_outlives_a_cut_connection,
             a_guest_that_cannot_be_reached_is_never_ended,
+        }
+        overrides: {
+            a_mounted_directory_is_part_of_the_task,
+        }
+        syncing: {
+            what_changes_on_one_side_is_on_the_other_before_and_after_a_command,
+            a_second_start_with_nothing_changed_moves_no_file,
+            a_file_changed_on_both_sides_is_kept_twice_and_said,
+            nothing_outside_is_reached_by_links_of_either_side,
+            a_side_that_lost_everything_has_deleted_nothing,
+            what_is_to_be_left_out_stays_where_it_is,
+            what_is_not_here_yet_is_brought_back_before_the_copy_is_removed,
+            what_cannot_be_brought_back_is_not_removed,
+            a_sync_may_die_at_any_step,
+            what_is_as_it_was_again_after_a_crash_is_not_deleted,
+            what_is_shown_is_a_copy_that_is_put_right,
+            processes_that_sync_at_once_agree,
+            a_sync_that_loses_its_connection_is_finished_by_the_next,
+        }
+    }
+    // Where a file of the machine says since when an instance has ended.
+    aged {
+        reaping: {
+            an_age_that_cannot_be_read_reaps_nothing,
         }
     }
 }

@@ -35,8 +35,8 @@ macro_rules! containers {
             $(
                 #[tokio::test]
                 async fn $case() {
-                    let world = crate::support::World::$engine();
-                    crate::cases::$file::$case(world).await;
+                    let fixture = crate::support::EngineFixture::$engine();
+                    crate::cases::$file::$case(fixture).await;
                 }
             )+
         }
@@ -150,7 +150,7 @@ containers! {
         only_this_homes_containers_are_asked_for,
     }
     + docker: {
-        an_end_that_cannot_be_told_reaps_nothing,
+        an_unknown_end_reaps_nothing,
     }
 }
 
@@ -206,7 +206,7 @@ with_own_engine! {
         docker: {
             an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_one,
             a_command_outlives_the_engine_and_runs_once,
-            a_command_that_the_engine_takes_along_is_told_of_and_runs_once,
+            a_command_that_the_engine_takes_along_is_reported_and_runs_once,
             an_engine_that_was_restarted_is_no_stop_of_the_users,
         }
     }

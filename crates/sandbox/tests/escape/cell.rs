@@ -9,18 +9,18 @@ use vestal_sandbox::files::WriteOptions;
 use vestal_sandbox::{Command, Engine, Sandbox, TaskName};
 
 use crate::planted::Planted;
-use crate::support::World;
+use crate::support::BackendFixture;
 
 /// What the attacker runs.
 const ATTACK: &str = include_str!("attack.c");
 
-/// No directory of the world is in a sandbox of its own accord.
+/// No directory of the fixture is in a sandbox by itself.
 const NOTHING_ELSE: &str = "terminal.docker_volumes=[]";
 
 /// A sandbox with an attacker in it, and what was planted on the host for it.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    pub(crate) world: World,
+    pub(crate) fixture: BackendFixture,
     pub(crate) planted: Planted,
     settings: Vec<String>,
     sandbox: Sandbox,
@@ -29,12 +29,12 @@ pub(crate) struct Cell {
 impl Cell {
     /// Returns a cell without walls.
     pub(crate) async fn local() -> Self {
-        Self::in_world(World::local(), Vec::new()).await
+        Self::in_world(BackendFixture::local(), Vec::new()).await
     }
 
     /// Returns a cell with the host's system, as far as that is shown.
     pub(crate) async fn native() -> Self {
-        Self::in_world(World::native(), Vec::new()).await
+        Self::in_world(BackendFixture::native(), Vec::new()).await
     }
 
     /// Returns the same for somebody who can hand out no subordinate ids.
@@ -48,26 +48,26 @@ impl Cell {
 
     /// Returns a cell with a system of its own.
     pub(crate) async fn rootfs() -> Self {
-        let world = World::native();
-        let rootfs = world.scratch("rootfs");
+        let fixture = BackendFixture::native();
+        let rootfs = fixture.scratch("rootfs");
         make_system(&rootfs);
         let setting = format!("terminal.native_rootfs={}", rootfs.display());
-        Self::in_world(world, vec![setting]).await
+        Self::in_world(fixture, vec![setting]).await
     }
 
-    async fn in_world(world: World, mut settings: Vec<String>) -> Self {
+    async fn in_world(fixture: BackendFixture, mut settings: Vec<String>) -> Self {
         settings.push(NOTHING_ELSE.to_owned());
-        let planted = Planted::around(&world);
+        let planted = Planted::around(&fixture);
         let sandbox =
-            engine(&world, &settings, &[]).sandbox(&TaskName::default_task()).await.unwrap();
-        let cell = Self { world, planted, settings, sandbox };
+            engine(&fixture, &settings, &[]).sandbox(&TaskName::default_task()).await.unwrap();
+        let cell = Self { fixture, planted, settings, sandbox };
         cell.arm(&cell.sandbox).await;
         cell
     }
 
     /// Returns whether there are walls at all.
     pub(crate) fn is_enclosed(&self) -> bool {
-        self.world.is_contained()
+        self.fixture.is_contained()
     }
 
     /// Returns whether there is anybody but root.
@@ -77,7 +77,7 @@ impl Cell {
 
     /// Returns another engine on the same home, with further settings.
     pub(crate) fn engine(&self, further: &[&str]) -> Engine {
-        engine(&self.world, &self.settings, further)
+        engine(&self.fixture, &self.settings, further)
     }
 
     /// Returns the sandbox of a task with further settings, with an attacker in
@@ -91,7 +91,7 @@ impl Cell {
 
     /// Gives a sandbox its attacker.
     async fn arm(&self, sandbox: &Sandbox) {
-        let program = std::fs::read(program(&self.world)).unwrap();
+        let program = std::fs::read(program(&self.fixture)).unwrap();
         let files = sandbox.files(None).await.unwrap();
         let options = WriteOptions { mode: Some(0o755), ..WriteOptions::default() };
         files.write("~/attack", &program, options).await.unwrap();
@@ -141,16 +141,16 @@ impl Cell {
 
     /// Returns the directory of the sandbox's instance on the host.
     pub(crate) async fn instance_dir(&self) -> PathBuf {
-        let instances = self.world.sandbox_dir("default").join("instances");
+        let instances = self.fixture.sandbox_dir("default").join("instances");
         instances.join(self.sandbox.instance().await)
     }
 
     /// Removes everything and checks that nothing is left.
     pub(crate) async fn finish(self) {
-        let Self { world, planted, sandbox, .. } = self;
+        let Self { fixture, planted, sandbox, .. } = self;
         drop(sandbox);
         planted.assert_untouched();
-        world.finish().await;
+        fixture.finish().await;
     }
 }
 
@@ -191,15 +191,15 @@ impl Outcomes {
     }
 }
 
-fn engine(world: &World, settings: &[String], further: &[&str]) -> Engine {
+fn engine(fixture: &BackendFixture, settings: &[String], further: &[&str]) -> Engine {
     let all: Vec<&str> =
         settings.iter().map(String::as_str).chain(further.iter().copied()).collect();
-    world.engine_with(&all)
+    fixture.engine_with(&all)
 }
 
 /// Returns the attacker's program.
-fn program(world: &World) -> PathBuf {
-    let program = world.scratch("attack");
+fn program(fixture: &BackendFixture) -> PathBuf {
+    let program = fixture.scratch("attack");
     if !program.exists() {
         let mut compiler = Process::new("cc")
             .args(["-x", "c", "-O1", "-Wall", "-Wextra", "-Werror", "-static", "-o"])

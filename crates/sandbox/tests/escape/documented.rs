@@ -6,7 +6,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../../../docs/security.md");
 
 /// Returns the names of tests in the document: whatever is written as code, has at
-/// least three underscores, and is no setting.
+/// least three underscores, and is not a setting.
 fn named() -> BTreeSet<&'static str> {
     let code = DOCUMENT.split('`').skip(1).step_by(2);
     let names =
@@ -32,14 +32,14 @@ fn sources(dir: &Path) -> String {
 
 /// Checks that the document promises no test that is not there.
 pub(crate) fn every_test_that_the_document_names_exists() {
-    let tests = sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")))
-        + &sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
+    // Of all crates: a promise is tested where it can be broken.
+    let tests = sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")));
     let missing: Vec<_> =
         named().into_iter().filter(|name| !tests.contains(&format!("fn {name}("))).collect();
     assert_eq!(missing, Vec::<&str>::new());
 }
 
-/// Checks that the document tells of all that is tried.
+/// Checks that the document reports all that is tried.
 pub(crate) fn every_attack_is_in_the_document() {
     let cases = sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/escape/cases")));
     let attacks =

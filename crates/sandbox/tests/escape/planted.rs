@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use vestal_config::Environment;
 
-use crate::support::{User, World, marker};
+use crate::support::{BackendFixture, User, marker};
 
 /// What the attacker looks for; a remark wherever somebody reads it.
 const CONTENT: &str = "# planted by a test of Vestal\n";
@@ -44,17 +44,18 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
-    /// Plants files around a world, and in the directories of the machine where
+    /// Plants files around a fixture, and in the directories of the machine where
     /// that was not done by root before.
-    pub(crate) fn around(world: &World) -> Self {
-        let told = Environment::capture().get(TOLD).map(|name| name.to_str().unwrap().to_owned());
-        let mut planted = match told {
+    pub(crate) fn around(fixture: &BackendFixture) -> Self {
+        let reported =
+            Environment::capture().get(TOLD).map(|name| name.to_str().unwrap().to_owned());
+        let mut planted = match reported {
             Some(name) => Self { files: of_root(&name), made: Vec::new() },
             None if rustix::process::getuid().is_root() => Self::by_root(&name()),
             None => Self { files: Vec::new(), made: Vec::new() },
         };
-        let people = OF_PEOPLE.iter().map(|file| world.user_home().join(file));
-        let vestal = OF_VESTAL.iter().map(|file| world.home().join(file));
+        let people = OF_PEOPLE.iter().map(|file| fixture.user_home().join(file));
+        let vestal = OF_VESTAL.iter().map(|file| fixture.home().join(file));
         for file in people.chain(vestal) {
             plant(&file, 0o600);
             planted.files.push(file);
@@ -71,7 +72,7 @@ impl Planted {
                 file.ancestors().skip(1).take_while(|dir| !dir.ends_with(name)).collect();
             let top = dirs.last().map_or(file.parent(), |dir| dir.parent()).unwrap();
             planted.made.push(top.to_owned());
-            // Whoever gets there may read them: only the walls are in the way.
+            // A process that gets there may read them: only the isolation is in the way.
             // In what is shown it is the permissions.
             plant(&file, if shown { 0o600 } else { 0o644 });
             for dir in dirs.into_iter().chain([top]) {

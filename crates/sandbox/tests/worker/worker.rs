@@ -7,6 +7,8 @@
 
 #![expect(clippy::print_stdout, reason = "its output is what the tests read")]
 
+#[path = "../conformance/support/engine.rs"]
+mod engine;
 #[path = "../conformance/support/toy.rs"]
 mod toy;
 
@@ -47,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         overrides,
     );
     let launch_dir = Some(std::env::current_dir()?);
-    let engine = toy::open(settings, EngineOptions { launch_dir, ..EngineOptions::default() })?;
+    let engine = engine::open(settings, EngineOptions { launch_dir, ..EngineOptions::default() })?;
     perform(&engine, verb, &task, rest.first().map(String::as_str)).await?;
     engine.close(vestal_sandbox::CLOSE_WITHIN).await;
     Ok(())
@@ -63,7 +65,7 @@ async fn perform(
         "attach" => {
             let sandbox = engine.sandbox(task).await?;
             println!("{}", describe(&sandbox).await);
-            until_told();
+            until_reported();
         }
         "run" => {
             let sandbox = engine.sandbox(task).await?;
@@ -132,7 +134,7 @@ async fn describe(sandbox: &Sandbox) -> serde_json::Value {
 }
 
 /// Stays until standard input closes.
-fn until_told() {
+fn until_reported() {
     let mut sink = Vec::new();
     std::io::stdin().read_to_end(&mut sink).ok();
 }

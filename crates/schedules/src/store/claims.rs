@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::row::{self, SCHEDULE};
 use super::runs::{NewScheduleRun, open_run, prune, stored};
 use super::schedules::{get_in, set_next};
-use super::{ScheduleStore, WriteTransaction};
+use super::{ScheduleStore, ScheduleTransaction};
 use crate::plan::{MomentPlan, plan};
 use crate::run::{RunOwner, ScheduleRunId, ScheduleRunStatus, Trigger, lost_reason};
 use crate::schedule::{Schedule, ScheduleId, ScheduleState};
@@ -101,7 +101,7 @@ impl ScheduleStore {
 
 /// Takes what is due of one schedule.
 async fn take(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     schedule: Schedule,
     was_set_back: bool,
     owner: &RunOwner,
@@ -131,7 +131,7 @@ async fn take(
         let entry = new.insert(write, &id, None, now).await?;
         let query = sqlx::query("UPDATE runs SET missed = ?, error = ? WHERE id = ?")
             .bind(stored(missed.count))
-            .bind("nobody was there to run it")
+            .bind("no gateway was running")
             .bind(entry.get());
         write.execute(query).await?;
         set_last(write, &id, ScheduleRunStatus::Missed).await?;
@@ -163,7 +163,7 @@ async fn take(
 
 /// Claims a due moment; false if it was taken before.
 async fn claim_moment(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     id: &ScheduleId,
     due_at: Timestamp,
     now: Timestamp,
@@ -183,7 +183,7 @@ async fn claim_moment(
 
 /// Takes runs that were asked for.
 async fn take_requests(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     owner: &RunOwner,
     now: Timestamp,
     taken: &mut Taken,
@@ -235,7 +235,7 @@ async fn take_requests(
 
 /// Records runs as lost whose process is gone. They are not repeated: how far they came is unknown.
 pub(super) async fn recover(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     here: &RunOwner,
     now: Timestamp,
 ) -> Result<Vec<(ScheduleId, ScheduleRunId)>> {
@@ -278,7 +278,7 @@ pub(super) async fn recover(
 }
 
 async fn end_entry(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     run: ScheduleRunId,
     status: ScheduleRunStatus,
     now: Timestamp,
@@ -291,7 +291,7 @@ async fn end_entry(
 }
 
 async fn explain_entry(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     run: ScheduleRunId,
     why: &str,
 ) -> Result<()> {
@@ -301,7 +301,7 @@ async fn explain_entry(
 }
 
 async fn set_last(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     id: &ScheduleId,
     status: ScheduleRunStatus,
 ) -> Result<()> {

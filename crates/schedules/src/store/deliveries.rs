@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::row::{self, RUN};
 use super::schedules::get_in;
-use super::{ScheduleStore, WriteTransaction};
+use super::{ScheduleStore, ScheduleTransaction};
 use crate::run::{Delivered, RunOwner, ScheduleRun, ScheduleRunId};
 use crate::schedule::{Schedule, ScheduleDelivery};
 use crate::{Error, Result};
@@ -87,7 +87,7 @@ impl ScheduleStore {
         Ok(taken)
     }
 
-    /// Records what became of a delivery that was taken. One that is to be tried again is pending.
+    /// Records the outcome of a delivery that was taken. One that is to be tried again is pending.
     #[boxed]
     pub async fn delivered(
         &self,
@@ -124,7 +124,11 @@ fn is_over(run: &ScheduleRun, now: Timestamp) -> bool {
 
 /// Records that an output is not delivered because its run or its schedule cannot be read. One such
 /// row keeps no other from being delivered.
-async fn give_up(write: &mut WriteTransaction<'_>, row: &SqliteRow, reason: &Error) -> Result<()> {
+async fn give_up(
+    write: &mut ScheduleTransaction<'_>,
+    row: &SqliteRow,
+    reason: &Error,
+) -> Result<()> {
     let id: i64 = row.try_get("id").map_err(|error| write.explain(error))?;
     let query =
         sqlx::query("UPDATE runs SET delivered = 'failed', delivery_error = ? WHERE id = ?")

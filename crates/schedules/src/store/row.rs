@@ -21,12 +21,12 @@ pub(super) const RUN: &str = "id, schedule, trigger, status, due_at, missed, cla
     delivery_error";
 
 /// Reads columns of one row; an error says which.
-struct Columns<'r> {
+struct RowReader<'r> {
     row: &'r SqliteRow,
     id: String,
 }
 
-impl Columns<'_> {
+impl RowReader<'_> {
     fn unreadable(&self, what: &'static str, reason: impl Into<String>) -> Error {
         Error::Unreadable { id: self.id.clone(), what, reason: reason.into() }
     }
@@ -80,7 +80,7 @@ impl Columns<'_> {
 
 pub(super) fn schedule(row: &SqliteRow) -> Result<Schedule> {
     let id: String = row.try_get("id").unwrap_or_default();
-    let columns = Columns { row, id };
+    let columns = RowReader { row, id };
     let created_at = columns.time("created_at")?;
     let timing = ScheduleTiming::parse(&columns.text("timing")?, created_at)
         .map_err(|error| columns.unreadable("the timing", error.to_string()))?;
@@ -127,7 +127,7 @@ pub(super) fn schedule(row: &SqliteRow) -> Result<Schedule> {
 
 pub(super) fn run(row: &SqliteRow) -> Result<ScheduleRun> {
     let id: String = row.try_get("schedule").unwrap_or_default();
-    let columns = Columns { row, id };
+    let columns = RowReader { row, id };
     let number: i64 =
         row.try_get("id").map_err(|error| columns.unreadable("a run", error.to_string()))?;
     let schedule: ScheduleId = columns.id.parse()?;

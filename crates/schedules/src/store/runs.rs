@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 
 use super::row::{self, RUN};
 use super::schedules::{get_in, not_found};
-use super::{ScheduleStore, WriteTransaction};
+use super::{ScheduleStore, ScheduleTransaction};
 use crate::run::{
     Delivered, RunOwner, RunReport, ScheduleRun, ScheduleRunId, ScheduleRunStatus, Trigger,
 };
@@ -55,7 +55,7 @@ impl ScheduleStore {
         Ok(row::run(&found.ok_or(Error::NoRun(id))?)?.seen_from(&RunOwner::current()?))
     }
 
-    /// Asks for a run of a schedule now, by whoever runs schedules. Refused while one is in progress.
+    /// Requests a run of a schedule now. Refused while one is in progress.
     #[boxed]
     pub async fn request(&self, id: &ScheduleId, now: Timestamp) -> Result<ScheduleRun> {
         let here = RunOwner::current()?;
@@ -199,7 +199,7 @@ pub(super) fn stored(number: u64) -> i64 {
 }
 
 pub(super) async fn find(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     run: ScheduleRunId,
 ) -> Result<Option<ScheduleRun>> {
     let query = format!("SELECT {RUN} FROM runs WHERE id = ?");
@@ -210,7 +210,7 @@ pub(super) async fn find(
 
 /// Returns the run of a schedule that is in progress.
 pub(super) async fn open_run(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     schedule: &ScheduleId,
     besides: Option<ScheduleRunId>,
 ) -> Result<Option<ScheduleRunId>> {
@@ -226,7 +226,7 @@ pub(super) async fn open_run(
     Ok(found.map(ScheduleRunId::new))
 }
 
-async fn refuse_overlap(write: &mut WriteTransaction<'_>, id: &ScheduleId) -> Result<()> {
+async fn refuse_overlap(write: &mut ScheduleTransaction<'_>, id: &ScheduleId) -> Result<()> {
     match open_run(write, id, None).await? {
         Some(run) => Err(Error::Running { id: id.clone(), run }),
         None => Ok(()),
@@ -243,7 +243,7 @@ pub(super) struct NewScheduleRun {
 impl NewScheduleRun {
     pub(super) async fn insert(
         self,
-        write: &mut WriteTransaction<'_>,
+        write: &mut ScheduleTransaction<'_>,
         schedule: &ScheduleId,
         owner: Option<&RunOwner>,
         now: Timestamp,
@@ -278,7 +278,10 @@ impl NewScheduleRun {
 }
 
 /// Removes the records of the oldest runs.
-pub(super) async fn prune(write: &mut WriteTransaction<'_>, schedule: &ScheduleId) -> Result<()> {
+pub(super) async fn prune(
+    write: &mut ScheduleTransaction<'_>,
+    schedule: &ScheduleId,
+) -> Result<()> {
     let query = sqlx::query(
         "DELETE FROM runs WHERE schedule = ?1 AND status NOT IN ('requested', 'waiting', 'running') \
          AND id NOT IN (SELECT id FROM runs WHERE schedule = ?1 \

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::row::{self, SCHEDULE};
-use super::{ScheduleStore, WriteTransaction};
+use super::{ScheduleStore, ScheduleTransaction};
 use crate::schedule::{NewSchedule, Schedule, ScheduleChange, ScheduleId, ScheduleState};
 use crate::timing::whole_second;
 use crate::{Error, Result};
@@ -17,10 +17,33 @@ impl ScheduleStore {
     /// Creates a schedule. One that never comes is refused.
     #[boxed]
     pub async fn create(&self, new: NewSchedule, now: Timestamp) -> Result<Schedule> {
-        let new = new.checked()?;
+        let is_named = new.name.as_deref().is_some_and(|name| !name.trim().is_empty());
+        let mut new = new.checked()?;
         let anchor = whole_second(now);
         let next = next_of(&new, anchor, now)?;
         let mut write = self.write().await?;
+        self.refuse_more(&mut write).await?;
+        let name = new.name.take().unwrap_or_default();
+        let name = if is_named {
+            refuse_taken(&mut write, &name, None).await?;
+            name
+        } else {
+            free_name(&mut write, &name).await?
+        };
+        let id = loop {
+            let id = ScheduleId::generate()?;
+            if find_row(&mut write, &id).await?.is_none() {
+                break id;
+            }
+        };
+        insert(&mut write, &id, name, new, (now, anchor, next)).await?;
+        let created = get_in(&mut write, &id).await?;
+        write.commit().await?;
+        Ok(created)
+    }
+
+    /// Refuses one more schedule than there may be.
+    async fn refuse_more(&self, write: &mut ScheduleTransaction<'_>) -> Result<()> {
         let count: i64 = sqlx::query_scalar("SELECT count(*) FROM schedules")
             .fetch_one(write.on())
             .await
@@ -31,41 +54,39 @@ impl ScheduleStore {
                 reason: format!("has {MAX_SCHEDULES} schedules, which is the limit; remove some"),
             });
         }
-        let id = loop {
-            let id = ScheduleId::generate()?;
-            if find_row(&mut write, &id).await?.is_none() {
-                break id;
-            }
-        };
-        let query = sqlx::query(
-            "INSERT INTO schedules (id, name, state, timing, zone, prompt, skills, model, toolsets, \
-             task, workdir, script, delivery, missed, created_at, anchor, next_at, planned_at) \
-             VALUES (?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(id.as_str())
-        .bind(new.name.unwrap_or_default())
-        .bind(new.timing.to_string())
-        .bind(new.zone.name().to_owned())
-        .bind(new.prompt)
-        .bind(row::list_text(&new.skills))
-        .bind(new.model)
-        .bind(new.toolsets.as_deref().map(row::list_text))
-        .bind(new.task)
-        .bind(new.workdir)
-        .bind(new.script)
-        .bind(new.delivery.to_string())
-        .bind(new.missed.word())
-        .bind(now.as_millisecond())
-        .bind(anchor.as_millisecond())
-        .bind(next.as_millisecond())
-        .bind(now.as_millisecond());
-        write.execute(query).await?;
-        let created = get_in(&mut write, &id).await?;
-        write.commit().await?;
-        Ok(created)
+        Ok(())
     }
 
-    /// Changes a schedule. Where its time is changed, its next moment is found anew, and one that had
+    /// Creates a schedule of another program under an id that is made from the one it has there. Returns
+    /// none where that id is taken: it was taken over before. A name that is taken gets a number.
+    #[boxed]
+    pub async fn adopt(
+        &self,
+        id: &ScheduleId,
+        new: NewSchedule,
+        state: ScheduleState,
+        now: Timestamp,
+    ) -> Result<Option<Schedule>> {
+        let mut new = new.checked()?;
+        let anchor = whole_second(now);
+        let next = next_of(&new, anchor, now)?;
+        let mut write = self.write().await?;
+        if find_row(&mut write, id).await?.is_some() {
+            return Ok(None);
+        }
+        self.refuse_more(&mut write).await?;
+        let name = new.name.take().unwrap_or_default();
+        let name = free_name(&mut write, &name).await?;
+        insert(&mut write, id, name, new, (now, anchor, next)).await?;
+        if state == ScheduleState::Paused {
+            set_next(&mut write, id, state, None, now).await?;
+        }
+        let created = get_in(&mut write, id).await?;
+        write.commit().await?;
+        Ok(Some(created))
+    }
+
+    /// Changes a schedule. Where its time is changed, its next moment is found again, and one that had
     /// come is due again.
     #[boxed]
     pub async fn edit(
@@ -78,6 +99,11 @@ impl ScheduleStore {
         let old = get_in(&mut write, id).await?;
         let moves = change.moves();
         let new = change.applied_to(&old).checked()?;
+        let name = new.name.as_deref().unwrap_or_default();
+        // Two that had one name before this was refused stay as they are.
+        if name != old.name {
+            refuse_taken(&mut write, name, Some(id)).await?;
+        }
         let query = sqlx::query(
             "UPDATE schedules SET name = ?, timing = ?, zone = ?, prompt = ?, skills = ?, model = ?, \
              toolsets = ?, task = ?, workdir = ?, script = ?, delivery = ?, missed = ? WHERE id = ?",
@@ -150,7 +176,7 @@ impl ScheduleStore {
         Ok(schedule)
     }
 
-    /// Removes a schedule with its runs, and returns what it was. A run in progress goes on, and is
+    /// Removes a schedule with its runs, and returns what it was. A run in progress continues, and is
     /// not recorded.
     #[boxed]
     pub async fn remove(&self, id: &ScheduleId) -> Result<Schedule> {
@@ -215,6 +241,39 @@ impl ScheduleStore {
     }
 }
 
+/// Adds a schedule; its times are now, what intervals are counted from, and the first moment.
+async fn insert(
+    write: &mut ScheduleTransaction<'_>,
+    id: &ScheduleId,
+    name: String,
+    new: NewSchedule,
+    (now, anchor, next): (Timestamp, Timestamp, Timestamp),
+) -> Result<()> {
+    let query = sqlx::query(
+        "INSERT INTO schedules (id, name, state, timing, zone, prompt, skills, model, toolsets, \
+         task, workdir, script, delivery, missed, created_at, anchor, next_at, planned_at) \
+         VALUES (?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(id.as_str())
+    .bind(name)
+    .bind(new.timing.to_string())
+    .bind(new.zone.name().to_owned())
+    .bind(new.prompt)
+    .bind(row::list_text(&new.skills))
+    .bind(new.model)
+    .bind(new.toolsets.as_deref().map(row::list_text))
+    .bind(new.task)
+    .bind(new.workdir)
+    .bind(new.script)
+    .bind(new.delivery.to_string())
+    .bind(new.missed.word())
+    .bind(now.as_millisecond())
+    .bind(anchor.as_millisecond())
+    .bind(next.as_millisecond())
+    .bind(now.as_millisecond());
+    write.execute(query).await.map(drop)
+}
+
 pub(super) fn not_found(wanted: &str) -> Error {
     Error::NotFound { wanted: wanted.chars().take(80).collect() }
 }
@@ -229,7 +288,7 @@ fn next_of(new: &NewSchedule, anchor: Timestamp, now: Timestamp) -> Result<Times
 
 /// Sets whether a schedule is due again, and when.
 pub(super) async fn set_next(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     id: &ScheduleId,
     state: ScheduleState,
     next: Option<Timestamp>,
@@ -244,8 +303,40 @@ pub(super) async fn set_next(
     write.execute(query).await.map(drop)
 }
 
+/// Refuses the name of another schedule: commands find a schedule by its name, too.
+async fn refuse_taken(
+    write: &mut ScheduleTransaction<'_>,
+    name: &str,
+    own: Option<&ScheduleId>,
+) -> Result<()> {
+    match named(write, name).await? {
+        Some(id) if own.is_none_or(|own| own.as_str() != id) => {
+            Err(Error::NameTaken { name: name.to_owned(), id })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns a name that was made of the prompt, with a number behind it if it is taken.
+async fn free_name(write: &mut ScheduleTransaction<'_>, name: &str) -> Result<String> {
+    let mut free = name.to_owned();
+    let mut number = 2;
+    while named(write, &free).await?.is_some() {
+        free = format!("{name} {number}");
+        number += 1;
+    }
+    Ok(free)
+}
+
+/// Returns the id of the schedule that has a name.
+async fn named(write: &mut ScheduleTransaction<'_>, name: &str) -> Result<Option<String>> {
+    let query = sqlx::query_scalar("SELECT id FROM schedules WHERE name = ? LIMIT 1").bind(name);
+    let found = query.fetch_optional(write.on()).await;
+    found.map_err(|error| write.explain(error))
+}
+
 async fn find_row(
-    write: &mut WriteTransaction<'_>,
+    write: &mut ScheduleTransaction<'_>,
     id: &ScheduleId,
 ) -> Result<Option<sqlx::sqlite::SqliteRow>> {
     let query = format!("SELECT {SCHEDULE} FROM schedules WHERE id = ?");
@@ -255,7 +346,10 @@ async fn find_row(
 }
 
 /// Returns a schedule, within a transaction.
-pub(super) async fn get_in(write: &mut WriteTransaction<'_>, id: &ScheduleId) -> Result<Schedule> {
+pub(super) async fn get_in(
+    write: &mut ScheduleTransaction<'_>,
+    id: &ScheduleId,
+) -> Result<Schedule> {
     let found = find_row(write, id).await?;
     row::schedule(&found.ok_or_else(|| not_found(id.as_str()))?)
 }

@@ -12,7 +12,7 @@ use vestal_scripted_model::{Script, ScriptedModel};
 ///
 /// Prints its base URL, which serves chat completions and messages alike, on
 /// the first line, and ends on SIGTERM or SIGINT. SIGUSR1 lets one held reply
-/// go on.
+/// continue.
 #[derive(Parser)]
 #[command(
     name = "scripted-model",
@@ -56,7 +56,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     // Nobody asks the program what was recorded; the log is its record.
     let script = script.forget_bodies();
-    // Signals are caught before the URL is out, so that whoever read it can
+    // Signals are caught before the URL is out, so that a reader of it can
     // already send them.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

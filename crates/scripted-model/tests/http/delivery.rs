@@ -129,7 +129,7 @@ async fn garbage_is_sent_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_script_that_http_cannot_say_is_told_so() {
+async fn a_script_that_http_cannot_express_is_reported() {
     let model = ScriptedModel::start(Script::replies([
         ScriptedReply::error(7, "no"),
         ScriptedReply::text("hi").header("a b", "c"),

@@ -14,7 +14,7 @@ fn usage() -> BilledUsage {
     BilledUsage { input: 10, output: 7, cache_read: 4, cache_write: 1, reasoning: 2 }
 }
 
-fn told_usage() -> Value {
+fn sent_usage() -> Value {
     json!({
         "prompt_tokens": 15,
         "completion_tokens": 7,
@@ -74,12 +74,12 @@ async fn a_streamed_answer_is_chunks_then_usage_then_done() {
     );
     assert_eq!(chunks[4]["choices"][0]["finish_reason"], "stop");
     assert_eq!(chunks[5]["choices"], json!([]));
-    assert_eq!(chunks[5]["usage"], told_usage());
+    assert_eq!(chunks[5]["usage"], sent_usage());
     assert!(response.text().ends_with("}\n\ndata: [DONE]\n\n"));
 }
 
 #[tokio::test]
-async fn usage_is_told_only_to_those_who_ask() {
+async fn usage_is_reported_only_to_those_who_ask() {
     let mut body = asking("hi");
     body["stream_options"] = Value::Null;
     let response = ask(ScriptedReply::text("hello"), &body).await;
@@ -148,7 +148,7 @@ async fn an_answer_that_is_not_streamed_is_one_object() {
                 "logprobs": null,
                 "finish_reason": "length",
             }],
-            "usage": told_usage(),
+            "usage": sent_usage(),
         })
     );
 }
@@ -221,7 +221,7 @@ async fn an_error_inside_the_stream_is_a_chunk_of_its_own() {
 }
 
 #[tokio::test]
-async fn models_are_listed_with_their_context_length_where_it_is_told() {
+async fn models_are_listed_with_their_context_length_where_it_is_reported() {
     let script = Script::new().models([Model::new("big").context_length(9000), Model::new("b")]);
     let model = ScriptedModel::start(script);
     let mut client = Client::connect(model.address()).await;

@@ -8,7 +8,7 @@ use crate::client::{Client, asking};
 const PATH: &str = "/v1/chat/completions";
 
 /// Returns the text of a streamed answer in the shape of chat completions.
-fn said(data: &[Value]) -> String {
+fn reply(data: &[Value]) -> String {
     data.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
 }
 
@@ -70,7 +70,7 @@ async fn rules_come_before_the_list_and_may_run_out() {
     let mut client = Client::connect(model.address()).await;
     let mut answers = Vec::new();
     for text in ["a", "a", "b", "b"] {
-        answers.push(said(&client.post(PATH, &asking(text)).await.data()));
+        answers.push(reply(&client.post(PATH, &asking(text)).await.data()));
     }
     assert_eq!(answers, ["rule once", "rule", "list", "b"]);
 }
@@ -85,8 +85,8 @@ async fn the_echo_runs_commands_and_tells_their_results() {
     let mut body = asking("$ echo hi");
     let more = [json!({"role": "assistant"}), json!({"role": "tool", "content": "hi there"})];
     body["messages"].as_array_mut().unwrap().extend(more);
-    assert_eq!(said(&client.post(PATH, &body).await.data()), "hi there");
-    assert_eq!(said(&client.post(PATH, &asking("hello")).await.data()), "hello");
+    assert_eq!(reply(&client.post(PATH, &body).await.data()), "hi there");
+    assert_eq!(reply(&client.post(PATH, &asking("hello")).await.data()), "hello");
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn three_hundred_conversations_share_one_server() {
             tokio::spawn(async move {
                 let text = format!("conversation {number}");
                 let response = Client::connect(address).await.post(PATH, &asking(&text)).await;
-                (said(&response.data()), text)
+                (reply(&response.data()), text)
             })
         })
         .collect();

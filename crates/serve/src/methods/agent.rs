@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vestal_agent::{Switch, ToolInfo};
+use vestal_agent::{Conversation, Switch, ToolInfo};
 use vestal_api::{
     BrokenSkillView, RemovedSkillView, SkillDetailsView, SkillFileView, SkillView, SkillsView,
 };
@@ -12,6 +12,7 @@ use vestal_skills::{SkillError, Skills, SwitchedSkill};
 
 use super::{MethodCall, Nothing, SessionParams};
 use crate::error::{self, RpcError};
+use crate::remote::ClientLocation;
 use crate::session::Session;
 
 /// Tools.
@@ -69,7 +70,7 @@ pub(super) async fn show_tool(
 
 /// A group of tools.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ToolsetView {
+pub(crate) struct SessionToolsetView {
     /// Its name.
     name: String,
     /// Its tools.
@@ -91,7 +92,7 @@ pub(crate) struct ToolView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ToolsetsResult {
     /// By name.
-    toolsets: Vec<ToolsetView>,
+    toolsets: Vec<SessionToolsetView>,
 }
 
 pub(super) async fn toolsets(
@@ -129,12 +130,12 @@ fn configured_tools(session: &Session) -> Vec<ToolInfo> {
 }
 
 fn toolsets_of(tools: Vec<ToolInfo>) -> ToolsetsResult {
-    let mut toolsets: Vec<ToolsetView> = Vec::new();
+    let mut toolsets: Vec<SessionToolsetView> = Vec::new();
     for ToolInfo { name, toolset, is_on, about } in tools {
         let tool = ToolView { name, enabled: is_on, description: about };
         match toolsets.last_mut().filter(|last| last.name == toolset) {
             Some(last) => last.tools.push(tool),
-            None => toolsets.push(ToolsetView { name: toolset, tools: vec![tool] }),
+            None => toolsets.push(SessionToolsetView { name: toolset, tools: vec![tool] }),
         }
     }
     ToolsetsResult { toolsets }
@@ -167,12 +168,13 @@ pub(super) async fn configure(
     let session = call.server.session(&params.session_id)?;
     let switch = if params.enabled { Switch::On } else { Switch::Off };
     let names: Vec<&str> = params.names.iter().map(String::as_str).collect();
-    let changed = switch_tools(&session, &names, switch).await?;
+    let changed = switch_tools(&call, &session, &names, switch).await?;
     Ok(ConfigureResult { changed, tools: session.facts().tools })
 }
 
 /// Gives the model of a session tools, or takes them. Returns those that were not so before.
 pub(crate) async fn switch_tools(
+    call: &MethodCall,
     session: &std::sync::Arc<Session>,
     names: &[&str],
     switch: Switch,
@@ -181,10 +183,23 @@ pub(crate) async fn switch_tools(
     let conversation = exclusive.opened().await?;
     let mut changed = Vec::new();
     for name in names {
+        if switch == Switch::On && call.server.clients() == ClientLocation::Remote {
+            refuse_withheld(conversation, name)?;
+        }
         changed.extend(conversation.switch_tool(name, switch).await?);
     }
     session.refresh(conversation).await;
     Ok(changed)
+}
+
+/// Refuses a tool that the settings withhold from the model: a client over a network cannot give it
+/// back.
+fn refuse_withheld(conversation: &Conversation, name: &str) -> Result<(), RpcError> {
+    let withheld = conversation.withheld_tools(name);
+    let Some(tool) = withheld.first() else { return Ok(()) };
+    let message = format!("the settings of this profile withhold the tool {tool}");
+    Err(RpcError::new(error::NOT_PERMITTED, message)
+        .advise("at the machine: toolsets, agent.disabled_toolsets and agent.disabled_tools"))
 }
 
 /// What is to be done with skills.
@@ -268,7 +283,7 @@ pub(super) async fn skills(
             SkillsResult::Removed(RemovedSkillView { name, path })
         }
     };
-    tell_skills(&call);
+    report_skills(&call);
     Ok(done)
 }
 
@@ -290,8 +305,8 @@ fn shown(skills: &Skills, name: &str) -> Result<SkillDetailsView, SkillError> {
     Ok(SkillDetailsView { skill: SkillView::new(&skill, &skills.needs(&skill)), files, content })
 }
 
-/// Tells whoever watches a session which skills there are now.
-fn tell_skills(call: &MethodCall) {
+/// Sends the skills that there are now to the watchers of all sessions.
+fn report_skills(call: &MethodCall) {
     let names = call.server.runtime().skills().names();
     for session in call.server.sessions() {
         session.update_facts(|facts| facts.skills.clone_from(&names));
@@ -309,7 +324,7 @@ pub(super) async fn reload_skills(
     call: MethodCall,
     _: Nothing,
 ) -> Result<ReloadSkillsResult, RpcError> {
-    tell_skills(&call);
+    report_skills(&call);
     Ok(ReloadSkillsResult { skills: call.server.runtime().skills().names() })
 }
 
@@ -371,7 +386,8 @@ pub(crate) struct CliParams {
 /// What a verb printed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CliResult {
-    /// Whether it was not run, because it needs a terminal or serves until it is stopped.
+    /// Whether it was not run, because it needs a terminal, serves until it is stopped, or is not for
+    /// clients over a network.
     blocked: bool,
     /// Whether it succeeded.
     ok: bool,
@@ -388,6 +404,13 @@ pub(super) async fn cli(call: MethodCall, params: CliParams) -> Result<CliResult
     if NEED_A_TERMINAL.contains(&verb) {
         let output = format!("`vestal {verb}` is of use at a terminal only\n");
         return Ok(CliResult { blocked: true, ok: false, output });
+    }
+    if let Err(refused) = call.server.clients().check_verb(&params.argv) {
+        return Ok(CliResult {
+            blocked: true,
+            ok: false,
+            output: format!("{}\n", refused.message),
+        });
     }
     let done = call.server.runtime().verbs().run(params.argv).await;
     let done = done.map_err(|reason| RpcError::new(error::HOST, reason))?;

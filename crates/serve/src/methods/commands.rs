@@ -109,14 +109,17 @@ pub(super) async fn dispatch(
 
 /// A command as it is typed.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct ExecParams {
+pub(crate) struct SlashExecParams {
     /// The live session.
     session_id: String,
     /// With or without the `/`.
     command: String,
 }
 
-pub(super) async fn exec(call: MethodCall, params: ExecParams) -> Result<SlashOutput, RpcError> {
+pub(super) async fn exec(
+    call: MethodCall,
+    params: SlashExecParams,
+) -> Result<SlashOutput, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let line = format!("/{}", params.command.trim().trim_start_matches('/'));
     Box::pin(carry_out(&call, &session, &line)).await
@@ -262,7 +265,7 @@ pub(super) async fn complete_path(
     let handles = session.handles().filter(|handles| handles.sandbox.attached().is_some());
     let Some(handles) = handles else { return Ok(empty) };
     let listing = async {
-        let files = handles.sandbox.files(&EventSink::nobody()).await.ok()?;
+        let files = handles.sandbox.files(&EventSink::discard()).await.ok()?;
         let dir = if dir.is_empty() { Path::new(".") } else { Path::new(dir) };
         files.list(dir, 10_000).await.ok()
     };

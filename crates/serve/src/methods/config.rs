@@ -65,7 +65,8 @@ pub(super) async fn get(call: MethodCall, params: GetParams) -> Result<ConfigVal
         _ => {
             let today = call.server.runtime().settings().reload();
             let found = today.get_by_name(&key).map_err(|error| config_error(&error))?;
-            let value = serde_json::to_value(&found.value);
+            let shown = call.server.clients().secrecy(&today, &key).shown(found.value);
+            let value = serde_json::to_value(&shown);
             let value = value.map_err(|error| RpcError::new(error::INTERNAL, error.to_string()))?;
             let source = Some(found.source.to_string());
             return Ok(ConfigValue { key, value, scope: Scope::Profile, source });
@@ -107,7 +108,10 @@ pub(super) async fn set(call: MethodCall, params: SetParams) -> Result<ConfigCha
         Value::String(text) => text.clone(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::Null | Value::Array(_) | Value::Object(_) => {
-            return Err(RpcError::new(error::BAD_VALUE, "value is no text, number or boolean"));
+            return Err(RpcError::new(
+                error::BAD_VALUE,
+                "value must be text, a number or a boolean",
+            ));
         }
     };
     let session = || -> Result<Arc<Session>, RpcError> {
@@ -147,6 +151,7 @@ pub(super) async fn set(call: MethodCall, params: SetParams) -> Result<ConfigCha
 
 fn set_of_profile(call: &MethodCall, key: &str, value: &str) -> Result<ConfigChanged, RpcError> {
     let settings = call.server.runtime().settings().reload();
+    call.server.clients().check_setting(&settings, key)?;
     let outcome = vestal_config::set(&settings, key, value).map_err(|error| match &error {
         SetError::Config(error) => config_error(error),
         _ => RpcError::new(error::BAD_VALUE, error.to_string()),

@@ -84,7 +84,7 @@ pub(super) async fn undo(call: MethodCall, params: UndoParams) -> Result<UndoRes
     Ok(UndoResult { removed: messages, turns, text })
 }
 
-/// Takes back turns, in the store before anybody is told.
+/// Takes back turns, in the store before anybody is notified.
 pub(crate) async fn undo_turns(
     session: &Arc<Session>,
     turns: u32,
@@ -121,7 +121,7 @@ pub(super) async fn compress(
 }
 
 pub(crate) async fn compress_session(session: &Arc<Session>) -> Result<CompressResult, RpcError> {
-    let nothing = || RpcError::new(error::STALE, "nothing was said yet that could be summarised");
+    let nothing = || RpcError::new(error::STALE, "there are no messages to summarise yet");
     // Before the conversation is held: it is a call of the model, and counts as a turn.
     let admitted = session.admission.admit();
     let admitted = admitted.map_err(|reason| RpcError::new(error::REFUSED, reason))?;
@@ -166,9 +166,9 @@ pub(crate) struct SaveResult {
 
 pub(super) async fn save(call: MethodCall, params: SessionParams) -> Result<SaveResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
-    let id = session.stored().ok_or_else(|| {
-        RpcError::new(error::NOT_FOUND, "nothing was said yet that could be saved")
-    })?;
+    let id = session
+        .stored()
+        .ok_or_else(|| RpcError::new(error::NOT_FOUND, "there are no messages to save yet"))?;
     let (text, messages) = export(session.runtime.agent().store(), &id).await?;
     let dir = session.runtime.settings().home().dir().join(EXPORTS);
     let written = tokio::task::spawn_blocking(move || write_export(&dir, &id, &text)).await;
@@ -208,7 +208,7 @@ fn write_export(dir: &Path, id: &ConversationId, text: &str) -> std::io::Result<
     let path = dir.join(format!("{id}-{moment}.jsonl"));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-        // Half a file is of no use; the failure is told either way.
+        // Half a file is of no use; the failure is reported either way.
         if let Err(error) = std::fs::remove_file(&path) {
             tracing::debug!(%error, "cannot remove half an export");
         }
@@ -330,7 +330,7 @@ pub(super) async fn context(
     let mut exclusive = session.exclusive("looking at the context").await?;
     // Looking stores nothing.
     let conversation = exclusive.conversation().ok_or_else(|| {
-        RpcError::new(error::STALE, "nothing was said yet, so there is no request to look at")
+        RpcError::new(error::STALE, "there are no messages yet, so there is no request to look at")
     })?;
     let (used, parts) = (conversation.context_used(), conversation.context_parts());
     let categories = [

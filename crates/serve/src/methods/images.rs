@@ -78,7 +78,7 @@ pub(crate) struct AttachParams {
     /// The picture in base64, or as a `data:` URL.
     #[serde(default)]
     data: Option<String>,
-    /// A file on the machine of the server, instead; absolute.
+    /// A file on the machine of the server, instead; absolute. Over a network it is refused.
     #[serde(default)]
     path: Option<PathBuf>,
 }
@@ -102,6 +102,7 @@ pub(super) async fn attach(
     let image = match (params.data, params.path) {
         (Some(data), None) => ImageInput { data }.read()?,
         (None, Some(path)) => {
+            call.server.clients().check_host_path(&path, "send the picture itself: data")?;
             let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
             read.map_err(|error| RpcError::new(error::INTERNAL, error.to_string()))??
         }

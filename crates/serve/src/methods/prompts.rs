@@ -57,7 +57,7 @@ pub(super) async fn submit(
     params: SubmitParams,
 ) -> Result<SubmitResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
-    // Whoever says something wants to hear the answer.
+    // A client that submits a prompt wants the answer.
     session.watch(call.connection, &call.outbox);
     let undo = match params.truncate_before_user_ordinal {
         Some(ordinal) => turns_from(&session, ordinal).await?,
@@ -84,7 +84,7 @@ pub(crate) fn submit_prompt(
     if prompt.text.trim().is_empty() && prompt.images.is_empty() {
         return Err(RpcError::empty("text"));
     }
-    // A prompt that takes turns back cannot be told to the turn that runs.
+    // A prompt that takes turns back cannot be passed to the turn that runs.
     let mode = (prompt.undo > 0).then_some(BusyInputMode::Queue);
     let status = match session.submit(prompt, mode)? {
         Submitted::Streaming => SubmitStatus::Streaming,
@@ -99,18 +99,18 @@ async fn turns_from(session: &Session, ordinal: u32) -> Result<u32, RpcError> {
     if session.is_running() {
         return Err(RpcError::busy("editing an earlier message"));
     }
-    let said = match session.stored() {
+    let prompts = match session.stored() {
         Some(id) => {
             let messages = session.runtime.agent().store().messages(&id).await?;
-            let is_said = |message: &Message| matches!(message, Message::User(_));
-            let said = messages
+            let is_prompt = |message: &Message| matches!(message, Message::User(_));
+            let prompts = messages
                 .iter()
-                .filter(|stored| stored.kind == MessageKind::Said && is_said(&stored.message));
-            u32::try_from(said.count()).unwrap_or(u32::MAX)
+                .filter(|stored| stored.kind == MessageKind::Said && is_prompt(&stored.message));
+            u32::try_from(prompts.count()).unwrap_or(u32::MAX)
         }
         None => 0,
     };
-    said.checked_sub(ordinal).filter(|turns| *turns > 0).ok_or_else(|| {
+    prompts.checked_sub(ordinal).filter(|turns| *turns > 0).ok_or_else(|| {
         let message = format!("there is no message {ordinal} of the person any more");
         RpcError::new(error::STALE, message).advise("read session.history again")
     })
@@ -264,7 +264,7 @@ pub(crate) struct ApproveParams {
     /// The live session.
     session_id: String,
     /// The answer.
-    choice: ApprovalChoice,
+    choice: ApprovalAnswer,
     /// The request that is answered; the oldest one without it.
     #[serde(default)]
     request_id: Option<String>,
@@ -279,7 +279,7 @@ pub(crate) struct ApproveParams {
 /// An answer to a request for approval.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum ApprovalChoice {
+enum ApprovalAnswer {
     /// This once.
     Once,
     /// Whenever it comes up in this conversation.
@@ -303,10 +303,10 @@ pub(super) async fn approve(
 ) -> Result<ApproveResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let approval = match params.choice {
-        ApprovalChoice::Once => Approval::Once,
-        ApprovalChoice::Session => Approval::Conversation,
-        ApprovalChoice::Always => Approval::Always,
-        ApprovalChoice::Deny => Approval::Deny(params.reason),
+        ApprovalAnswer::Once => Approval::Once,
+        ApprovalAnswer::Session => Approval::Conversation,
+        ApprovalAnswer::Always => Approval::Always,
+        ApprovalAnswer::Deny => Approval::Deny(params.reason),
     };
     let open = session.human.open_questions().into_iter();
     let open = open.filter(|question| matches!(question.kind, RemoteQuestionKind::Approval(_)));

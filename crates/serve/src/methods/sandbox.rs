@@ -194,7 +194,7 @@ pub(super) async fn interrupt_subagent(
 
 /// A command.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct ExecParams {
+pub(crate) struct SandboxExecParams {
     /// The live session.
     session_id: String,
     /// Shell text.
@@ -217,12 +217,15 @@ pub(crate) struct ExecResult {
     timed_out: bool,
 }
 
-pub(super) async fn exec(call: MethodCall, params: ExecParams) -> Result<ExecResult, RpcError> {
+pub(super) async fn exec(
+    call: MethodCall,
+    params: SandboxExecParams,
+) -> Result<ExecResult, RpcError> {
     if params.command.trim().is_empty() {
         return Err(RpcError::empty("command"));
     }
     let session = call.server.session(&params.session_id)?;
-    // Questions about it go to whoever watches, and this client should.
+    // Questions about it go to the watchers, and this client should be one.
     session.watch(call.connection, &call.outbox);
     let shell = match session.handles() {
         Some(handles) => handles.shell,

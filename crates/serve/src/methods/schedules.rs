@@ -159,6 +159,7 @@ impl From<Error> for RpcError {
                 error
             }
             Error::InvalidId(_)
+            | Error::NameTaken { .. }
             | Error::Timing(_)
             | Error::Zone(_)
             | Error::Never { .. }

@@ -5,25 +5,22 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_conversations::{ConversationFilter, ConversationId, Title};
+use vestal_conversations::{ConversationId, Title};
 use vestal_model::{AssistantMessage, Message};
 use vestal_runtime::{ConversationChoice, OpenRequest, endpoints};
 
-use super::{MethodCall, Nothing, SessionParams};
+use super::{MethodCall, SessionParams};
 use crate::error::{self, RpcError};
 use crate::server::NewSession;
 use crate::session::{ConversationOpening, Session, SessionFacts};
-use crate::views::{ActiveSession, LiveSession, SessionInfo, StoredSession};
-
-/// Conversations that are listed at most.
-const MOST_LISTED: u32 = 500;
+use crate::views::{ActiveSession, LiveSession, SessionInfo};
 
 pub(crate) type LiveResult = LiveSession;
 
 /// How a session is to be.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub(crate) struct CreateParams {
-    /// The directory of the host that it is about; absolute.
+    /// The directory of the host that it is about; absolute. Over a network it is refused.
     #[serde(default)]
     pub(crate) cwd: Option<PathBuf>,
     /// The title of the conversation.
@@ -31,7 +28,7 @@ pub(crate) struct CreateParams {
     pub(crate) title: Option<String>,
     /// What was said before, elsewhere.
     #[serde(default)]
-    pub(crate) messages: Vec<SaidBefore>,
+    pub(crate) messages: Vec<PriorMessage>,
     /// `MODEL` or `PROVIDER:MODEL`; the configured one without it.
     #[serde(default)]
     pub(crate) model: Option<String>,
@@ -48,9 +45,9 @@ pub(crate) struct CreateParams {
 
 /// A message from before.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct SaidBefore {
+pub(crate) struct PriorMessage {
     /// Who said it.
-    role: SaidBy,
+    role: PriorRole,
     /// The words.
     text: String,
 }
@@ -58,20 +55,21 @@ pub(crate) struct SaidBefore {
 /// Who said something.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum SaidBy {
+enum PriorRole {
     /// The person.
     User,
     /// The model.
     Assistant,
 }
 
-impl From<SaidBefore> for Message {
-    fn from(said: SaidBefore) -> Self {
-        match said.role {
-            SaidBy::User => Self::user(said.text),
-            SaidBy::Assistant => {
-                Self::Assistant(AssistantMessage { text: said.text, ..AssistantMessage::default() })
-            }
+impl From<PriorMessage> for Message {
+    fn from(message: PriorMessage) -> Self {
+        match message.role {
+            PriorRole::User => Self::user(message.text),
+            PriorRole::Assistant => Self::Assistant(AssistantMessage {
+                text: message.text,
+                ..AssistantMessage::default()
+            }),
         }
     }
 }
@@ -82,8 +80,18 @@ pub(super) async fn create(call: MethodCall, params: CreateParams) -> Result<Liv
 }
 
 /// Begins a session that nobody watches yet.
-pub(crate) fn create_session(
+fn create_session(call: &MethodCall, mut params: CreateParams) -> Result<Arc<Session>, RpcError> {
+    let cwd = match params.cwd.take() {
+        Some(cwd) => Some(checked_dir(call, cwd)?),
+        None => call.server.cwd().cloned(),
+    };
+    create_session_in(call, cwd, params)
+}
+
+/// Begins one that is about this directory, which need not be asked for.
+pub(crate) fn create_session_in(
     call: &MethodCall,
+    cwd: Option<PathBuf>,
     params: CreateParams,
 ) -> Result<Arc<Session>, RpcError> {
     let server = &call.server;
@@ -94,12 +102,8 @@ pub(crate) fn create_session(
         (Some(_), None) => return Err(RpcError::empty("model, which a provider needs,")),
         (None, model) => model,
     };
-    // A model that cannot be asked is told now, not with the first prompt.
+    // A model that cannot be asked is reported now, not with the first prompt.
     let chain = endpoints(&today, model.as_deref())?;
-    let cwd = match params.cwd {
-        Some(cwd) => Some(checked_dir(cwd)?),
-        None => server.cwd().cloned(),
-    };
     let title = params.title.filter(|title| !title.trim().is_empty());
     let first = chain.first();
     let selection = vestal_agent::settings::selection(&today)
@@ -130,11 +134,13 @@ pub(crate) fn create_session(
     })
 }
 
-fn checked_dir(dir: PathBuf) -> Result<PathBuf, RpcError> {
+fn checked_dir(call: &MethodCall, dir: PathBuf) -> Result<PathBuf, RpcError> {
+    let instead = "say in the conversation where to go; terminal.cwd says where it begins";
+    call.server.clients().check_host_path(&dir, instead)?;
     if dir.is_absolute() && dir.is_dir() {
         return Ok(dir);
     }
-    let message = format!("{} is no absolute path of a directory", dir.display());
+    let message = format!("{} is not the absolute path of a directory", dir.display());
     Err(RpcError::new(error::BAD_VALUE, message))
 }
 
@@ -143,7 +149,7 @@ fn checked_dir(dir: PathBuf) -> Result<PathBuf, RpcError> {
 pub(crate) struct CwdParams {
     /// The live session.
     session_id: String,
-    /// The directory of the host; absolute.
+    /// The directory of the host; absolute. Over a network it is refused.
     cwd: PathBuf,
 }
 
@@ -156,78 +162,17 @@ pub(crate) struct CwdResult {
 
 pub(super) async fn set_cwd(call: MethodCall, params: CwdParams) -> Result<CwdResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
-    let cwd = checked_dir(params.cwd)?;
+    let cwd = checked_dir(&call, params.cwd)?;
     let mut exclusive = session.exclusive("changing the directory").await?;
     let Some(opening) = exclusive.opening() else {
         // The model was told of it, and its shell is where it is.
-        let message = "the conversation has begun, and stays about its directory";
+        let message = "the conversation has started, and its directory cannot change";
         return Err(RpcError::new(error::STALE, message)
             .advise("make another session; in this one, say where to go"));
     };
     opening.request.cwd = Some(cwd.clone());
     session.update_facts(|facts| facts.cwd = Some(cwd.display().to_string()));
     Ok(CwdResult { info: session.info() })
-}
-
-/// Which conversations are wanted.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct ListParams {
-    /// How many at most; 50 without it.
-    #[serde(default)]
-    limit: Option<u32>,
-    /// Only those of this maker, such as `cli`.
-    #[serde(default)]
-    source: Option<String>,
-}
-
-/// Conversations.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ListResult {
-    /// Most recently used first.
-    sessions: Vec<StoredSession>,
-}
-
-pub(super) async fn list(call: MethodCall, params: ListParams) -> Result<ListResult, RpcError> {
-    let limit = params.limit.unwrap_or(ConversationFilter::default().limit).min(MOST_LISTED);
-    let filter =
-        ConversationFilter { limit, source: params.source, ..ConversationFilter::default() };
-    let found = call.server.runtime().agent().store().list(&filter).await?;
-    let stored = |summary: vestal_conversations::ConversationSummary| {
-        let live = call.server.session_of(&summary.conversation.id);
-        StoredSession::new(summary, live.map(|session| session.id.to_string()))
-    };
-    Ok(ListResult { sessions: found.into_iter().map(stored).collect() })
-}
-
-/// The conversation that was used last.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct MostRecentResult {
-    /// Its id; null if there is none.
-    session_id: Option<String>,
-    /// Its title.
-    title: Option<String>,
-    /// When it began.
-    started_at: Option<String>,
-    /// What made it.
-    source: Option<String>,
-}
-
-pub(super) async fn most_recent(
-    call: MethodCall,
-    _: Nothing,
-) -> Result<MostRecentResult, RpcError> {
-    let filter = ConversationFilter { limit: 1, ..ConversationFilter::default() };
-    let found = call.server.runtime().agent().store().list(&filter).await?;
-    let found = found.into_iter().next().map(|summary| summary.conversation);
-    Ok(match found {
-        Some(found) => MostRecentResult {
-            session_id: Some(found.id.to_string()),
-            title: found.title,
-            started_at: Some(found.started_at.to_string()),
-            source: Some(found.source),
-        },
-        None => MostRecentResult { session_id: None, title: None, started_at: None, source: None },
-    })
 }
 
 /// A conversation to go on with.
@@ -351,101 +296,6 @@ pub(super) async fn close(
     Ok(CloseResult { closed })
 }
 
-/// A conversation to be deleted.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct DeleteParams {
-    /// Its id in the store, a beginning of it, or its title.
-    session_id: String,
-}
-
-/// A conversation that is gone.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DeleteResult {
-    /// Its id.
-    deleted: String,
-    /// Messages that it had.
-    messages: u64,
-}
-
-pub(super) async fn delete(
-    call: MethodCall,
-    params: DeleteParams,
-) -> Result<DeleteResult, RpcError> {
-    if params.session_id.trim().is_empty() {
-        return Err(RpcError::new(error::ID_REQUIRED, "session_id is empty"));
-    }
-    let _opening = call.server.opening().await;
-    let store = call.server.runtime().agent().store();
-    let live = || {
-        RpcError::new(error::ACTIVE, "the conversation is open in a live session")
-            .advise("close it first: session.close")
-    };
-    if call.server.session(&params.session_id).is_ok() {
-        return Err(live());
-    }
-    let id = store.find(&params.session_id).await?;
-    if call.server.session_of(&id).is_some() {
-        return Err(live());
-    }
-    // Whoever works in it elsewhere keeps it.
-    let lease = store.lease(&id)?;
-    let messages = store.summary(&id).await?.messages;
-    store.delete(&id).await?;
-    drop(lease);
-    Ok(DeleteResult { deleted: id.into(), messages })
-}
-
-/// A title that is asked for, or a new one.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct TitleParams {
-    /// The live session.
-    session_id: String,
-    /// The new title; without it the title is returned.
-    #[serde(default)]
-    title: Option<String>,
-}
-
-/// A title.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TitleResult {
-    /// The title now.
-    pub(crate) title: Option<String>,
-    /// Whether it is stored with the first prompt only.
-    pub(crate) pending: bool,
-}
-
-pub(super) async fn title(call: MethodCall, params: TitleParams) -> Result<TitleResult, RpcError> {
-    let session = call.server.session(&params.session_id)?;
-    set_title(&session, params.title).await
-}
-
-/// Returns the title of a session, or sets it. It may be set while a turn runs.
-pub(crate) async fn set_title(
-    session: &Arc<Session>,
-    title: Option<String>,
-) -> Result<TitleResult, RpcError> {
-    let Some(title) = title else {
-        let facts = session.facts();
-        return Ok(TitleResult { title: facts.title, pending: facts.stored.is_none() });
-    };
-    if title.trim().is_empty() {
-        return Err(RpcError::empty("title"));
-    }
-    if session.stored().is_none() {
-        let mut exclusive = session.exclusive("setting the title").await?;
-        if let Some(opening) = exclusive.opening() {
-            opening.request.title = Some(Title::Given(title.clone()));
-            session.update_facts(|facts| facts.title = Some(title.clone()));
-            return Ok(TitleResult { title: Some(title), pending: true });
-        }
-    }
-    let Some(id) = session.stored() else { return Err(RpcError::busy("setting the title")) };
-    let store = session.runtime.agent().store();
-    let title = store.set_title(&id, &Title::Given(title)).await?;
-    session.update_facts(|facts| facts.title = Some(title.clone()));
-    Ok(TitleResult { title: Some(title), pending: false })
-}
-
 /// A branch.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct BranchParams {
@@ -495,7 +345,7 @@ pub(crate) async fn branch_session(
         let mut exclusive = session.exclusive("branching").await?;
         let conversation = exclusive.conversation();
         let Some(conversation) = conversation.filter(|known| !known.messages().is_empty()) else {
-            let message = "nothing was said yet, so there is nothing to branch from";
+            let message = "there are no messages yet to branch from";
             return Err(RpcError::new(error::NOTHING_TO_BRANCH, message));
         };
         (conversation.id().clone(), Box::pin(conversation.branch(name)).await?)

@@ -10,7 +10,7 @@ use vestal_agent::{
     Control, Conversation, ConversationSandbox, DelegatedChildren, EndReason, SideShell,
 };
 use vestal_model::Message;
-use vestal_runtime::{ConversationChoice, OpenRequest, Opened, Placement, SandboxChoice};
+use vestal_runtime::{ConversationChoice, OpenRequest, Opened, SandboxChoice, SandboxPlacement};
 
 use super::{Session, SessionPhase, no_session};
 use crate::error::RpcError;
@@ -172,7 +172,7 @@ impl Exclusive {
     /// Has the conversation go on in another sandbox. One that is open is closed and opened again.
     pub(crate) async fn move_to(&mut self, choice: SandboxChoice) -> Result<(), RpcError> {
         let session = Arc::clone(&self.session);
-        let placement = Placement::In(choice);
+        let placement = SandboxPlacement::In(choice);
         if let Some(opening) = self.opening() {
             opening.request.placement = placement;
             return Ok(());
@@ -199,7 +199,8 @@ impl Exclusive {
             placement,
             ..OpenRequest::new(session.source.clone())
         };
-        let request_before = OpenRequest { placement: Placement::Remembered, ..request.clone() };
+        let request_before =
+            OpenRequest { placement: SandboxPlacement::Remembered, ..request.clone() };
         *held = HeldConversation::Unopened(Box::new(ConversationOpening {
             request,
             history: Vec::new(),
@@ -225,7 +226,7 @@ impl Drop for Exclusive {
             let last = conversation.last_seq();
             self.session.hub.settle(last);
         }
-        // First the conversation: whoever is next locks it.
+        // First the conversation: the next holder locks it.
         drop(self.held.take());
         self.session.exclusive_ended();
     }

@@ -10,7 +10,7 @@ use super::Session;
 use crate::error::RpcError;
 use crate::events::EventBody;
 use crate::hub::SessionSnapshot;
-use crate::outbox::Outbox;
+use crate::outbox::ClientOutbox;
 use crate::views::{ActiveSession, LiveSession, MessageView, SessionInfo, SessionStatus};
 
 /// What is known of the conversation without asking it.
@@ -54,7 +54,7 @@ impl Session {
             state.facts != before
         };
         if is_changed {
-            self.tell_info();
+            self.send_info();
         }
     }
 
@@ -64,7 +64,7 @@ impl Session {
 
     pub(crate) fn set_busy_mode(&self, mode: BusyInputMode) {
         self.lock().busy = mode;
-        self.tell_info();
+        self.send_info();
     }
 
     pub(crate) fn is_yolo(&self) -> bool {
@@ -81,10 +81,10 @@ impl Session {
                 handles.guard.set_yolo(on);
             }
         }
-        self.tell_info();
+        self.send_info();
     }
 
-    pub(crate) fn tell_info(&self) {
+    pub(crate) fn send_info(&self) {
         self.hub.emit(&EventBody::SessionInfo(Box::new(self.info())));
     }
 
@@ -144,7 +144,7 @@ impl Session {
 
     /// Has a connection watch it. Returns where things stand at that moment: whatever comes later,
     /// the connection hears as events.
-    pub(crate) fn watch(&self, connection: u64, outbox: &Outbox) -> SessionSnapshot {
+    pub(crate) fn watch(&self, connection: u64, outbox: &ClientOutbox) -> SessionSnapshot {
         let snapshot = self.hub.attach(connection, outbox);
         self.lock().attachments += 1;
         snapshot
@@ -154,13 +154,13 @@ impl Session {
     pub(crate) async fn attach(
         &self,
         connection: u64,
-        outbox: &Outbox,
+        outbox: &ClientOutbox,
     ) -> Result<LiveSession, RpcError> {
         let snapshot = self.watch(connection, outbox);
         let status = self.status();
         let running = snapshot.inflight.is_some() || status != SessionStatus::Idle;
         let status = if running && status == SessionStatus::Idle {
-            // Its end is about to be told.
+            // Its end is about to be reported.
             SessionStatus::Running
         } else {
             status

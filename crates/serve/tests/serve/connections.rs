@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vestal_scripted_model::{Script, ScriptedReply};
 use vestal_serve::BadFrame;
 
-use crate::support::{PATIENCE, TestServer, echo};
+use crate::support::{TEST_TIMEOUT, TestServer, echo};
 
 #[tokio::test]
 async fn garbage_is_answered_with_errors_and_the_rest_goes_on() {
@@ -62,7 +62,7 @@ async fn every_request_of_a_flood_is_answered() {
         answered
     };
     let both = async { tokio::join!(flood, answers) };
-    let ((), answered) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    let ((), answered) = tokio::time::timeout(TEST_TIMEOUT, both).await.unwrap();
     assert_eq!(answered, vec![1; REQUESTS]);
     server.end().await;
 }
@@ -87,13 +87,13 @@ async fn a_client_that_does_not_read_is_not_heard_and_its_turn_goes_on() {
         _ = waiting => panic!("it was taken"),
         () = std::future::ready(()) => {}
     }
-    let said: usize = {
+    let reply: usize = {
         stalled.complete().await;
         let deltas = stalled.come("message.delta");
         assert!(deltas.len() < 500, "{} deltas were not joined", deltas.len());
         deltas.iter().map(|event| event["payload"]["text"].as_str().unwrap().len()).sum()
     };
-    assert_eq!(said, long.trim().len());
+    assert_eq!(reply, long.trim().len());
     stalled.call("commands.catalog", json!({})).await;
     server.end().await;
 }
@@ -152,7 +152,7 @@ async fn after_the_grace_a_session_ends_with_its_turn() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, closed).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, closed).await.unwrap();
     let listed = next.call("session.list", json!({})).await;
     assert_eq!(listed["sessions"][0]["message_count"], 2, "what was said is lost: {listed}");
     server.end().await;

@@ -228,7 +228,7 @@ async fn verbs_of_the_command_line_are_run_wherever_the_session_is_and_the_model
     assert!(moved["output"].as_str().unwrap().contains("/sandbox switch default"), "{moved}");
     client.say(&session, "two").await;
     let history = client.call("session.history", json!({ "session_id": session })).await;
-    let said: Vec<String> = history["messages"]
+    let reply: Vec<String> = history["messages"]
         .as_array()
         .unwrap()
         .iter()
@@ -242,7 +242,7 @@ async fn verbs_of_the_command_line_are_run_wherever_the_session_is_and_the_model
         .collect();
     // The model repeats what it was told, notes and all.
     assert_eq!(
-        said[..5],
+        reply[..5],
         [
             "user one",
             "assistant one",
@@ -273,8 +273,11 @@ async fn skills_are_shown_disabled_enabled_and_removed() {
     assert!(shown["content"].as_str().unwrap().contains("Ask for the form."), "{shown}");
     let disabled = client.call("skills.manage", manage("disable")).await;
     assert_eq!(disabled, json!({ "name": "forms", "changed": true }));
-    let told = client.event("session.info").await;
-    assert_eq!((&told["session_id"], &told["payload"]["skills"]), (&json!(session), &json!([])));
+    let reported = client.event("session.info").await;
+    assert_eq!(
+        (&reported["session_id"], &reported["payload"]["skills"]),
+        (&json!(session), &json!([]))
+    );
     assert_eq!(client.call("skills.manage", manage("disable")).await["changed"], false);
     assert_eq!(client.call("skills.manage", manage("enable")).await["changed"], true);
     let reloaded = client.call("skills.reload", json!({})).await;

@@ -4,6 +4,8 @@
 
 mod connections;
 mod extras;
+mod network;
+mod sandboxes;
 mod sessions;
 mod support;
 mod turns;

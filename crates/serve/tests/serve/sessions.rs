@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vestal_sandbox::SummaryState;
 use vestal_scripted_model::{Script, ScriptedReply};
 
-use crate::support::{Client, PATIENCE, TestServer, echo, server_at};
+use crate::support::{Client, TEST_TIMEOUT, TestServer, echo, server_at};
 
 #[tokio::test]
 async fn nothing_is_stored_before_the_first_prompt_and_the_deltas_are_the_text() {
@@ -20,12 +20,12 @@ async fn nothing_is_stored_before_the_first_prompt_and_the_deltas_are_the_text()
     let complete = client.say(&session, "hi").await;
     assert_eq!(complete["text"], "Hello,\n\nworld!", "{complete}");
     assert_eq!((&complete["status"], &complete["reasoning"]), (&json!("complete"), &json!("hm")));
-    let said: String = client
+    let reply: String = client
         .come("message.delta")
         .iter()
         .map(|event| event["payload"]["text"].as_str().unwrap())
         .collect();
-    assert_eq!(said, "Hello,\n\nworld!");
+    assert_eq!(reply, "Hello,\n\nworld!");
     let info = client.event("session.info").await;
     let stored = info["payload"]["stored_session_id"].as_str().unwrap().to_owned();
     let listed = client.call("session.list", json!({})).await;
@@ -72,7 +72,7 @@ async fn what_is_undone_stays_undone_for_the_next_process() {
     stale["truncate_before_user_ordinal"] = json!(5);
     assert_eq!(client.refused("prompt.submit", stale).await, 4018);
     next.shutdown("the end").await;
-    engine.close(PATIENCE).await;
+    engine.close(TEST_TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_conversation_that_another_process_holds_is_busy_and_says_who() {
     client.call("session.close", json!({ "session_id": session })).await;
     second.call("session.resume", json!({ "session_id": "mine" })).await;
     other.shutdown("the end").await;
-    engine.close(PATIENCE).await;
+    engine.close(TEST_TIMEOUT).await;
     server.end().await;
 }
 

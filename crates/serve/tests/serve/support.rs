@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,14 +13,16 @@ use vestal_config::{Environment, Home, Override, Settings};
 use vestal_runtime::{Runtime, VerbOutput, Verbs};
 use vestal_sandbox::Engine;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
-use vestal_serve::{ClientConnection, ClientFrames, ServeSettings, Server};
+use vestal_serve::{ClientConnection, ClientFrames, ClientLocation, ServeSettings, Server};
 
 /// Longer than anything takes on a slow and busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Verbs that print their words. One with the word `hold` waits, and one with `nope` fails.
 #[derive(Debug, Default)]
 pub(crate) struct TestVerbs {
+    /// What was run.
+    pub(crate) run: Mutex<Vec<String>>,
     begun: Notify,
     gate: Notify,
 }
@@ -28,7 +30,7 @@ pub(crate) struct TestVerbs {
 impl TestVerbs {
     /// Waits until a verb waits.
     pub(crate) async fn held(&self) {
-        tokio::time::timeout(PATIENCE, self.begun.notified()).await.unwrap();
+        tokio::time::timeout(TEST_TIMEOUT, self.begun.notified()).await.unwrap();
     }
 
     /// Lets the verb that waits go on.
@@ -44,6 +46,7 @@ impl Verbs for TestVerbs {
             self.begun.notify_one();
             self.gate.notified().await;
         }
+        self.run.lock().unwrap().push(words.join(" "));
         let is_success = words.iter().all(|word| word != "nope");
         Ok(VerbOutput { text: format!("{}\n", words.join(" ")), is_success })
     }
@@ -71,13 +74,14 @@ pub(crate) async fn server_at(
     model: &ScriptedModel,
     more: &[&str],
 ) -> (Server, Engine) {
-    server_with(home, model, more, Arc::default()).await
+    server_with(home, model, more, ClientLocation::Local, Arc::default()).await
 }
 
 async fn server_with(
     home: &Path,
     model: &ScriptedModel,
     more: &[&str],
+    clients: ClientLocation,
     verbs: Arc<TestVerbs>,
 ) -> (Server, Engine) {
     let schema = vestal_api::schema();
@@ -94,7 +98,8 @@ async fn server_with(
     let engine = Engine::open(settings).unwrap();
     let runtime = Runtime::builder(engine.clone()).remember_approvals().verbs(verbs);
     let runtime = runtime.build().await.unwrap();
-    (Server::builder(runtime, wanted).build().unwrap(), engine)
+    let server = Server::builder(runtime, wanted).clients(clients).build().unwrap();
+    (server, engine)
 }
 
 impl TestServer {
@@ -103,10 +108,16 @@ impl TestServer {
     }
 
     pub(crate) async fn start_with(script: Script, more: &[&str]) -> Self {
+        Self::start_for(ClientLocation::Local, script, more).await
+    }
+
+    /// Starts one for clients that are somewhere.
+    pub(crate) async fn start_for(clients: ClientLocation, script: Script, more: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let model = ScriptedModel::start(script);
         let verbs = Arc::<TestVerbs>::default();
-        let (server, engine) = server_with(home.path(), &model, more, Arc::clone(&verbs)).await;
+        let (server, engine) =
+            server_with(home.path(), &model, more, clients, Arc::clone(&verbs)).await;
         Self { verbs, home, model, server, engine }
     }
 
@@ -116,13 +127,13 @@ impl TestServer {
 
     /// Ends it, and returns what is left for another one.
     pub(crate) async fn end(self) -> (TempDir, ScriptedModel) {
-        tokio::time::timeout(PATIENCE, self.server.shutdown("the end")).await.unwrap();
+        tokio::time::timeout(TEST_TIMEOUT, self.server.shutdown("the end")).await.unwrap();
         // The guest of a local sandbox outlives its process; the test's must not.
         for summary in self.engine.list().await.unwrap() {
             let task = summary.task.parse().unwrap();
             self.engine.stop(&task).await.ok();
         }
-        self.engine.close(PATIENCE).await;
+        self.engine.close(TEST_TIMEOUT).await;
         (self.home, self.model)
     }
 }
@@ -146,7 +157,7 @@ impl Client {
 
     /// Waits for the next frame; nothing at the end.
     pub(crate) async fn read(&mut self) -> Option<Value> {
-        let frame = tokio::time::timeout(PATIENCE, self.outgoing.next()).await.unwrap();
+        let frame = tokio::time::timeout(TEST_TIMEOUT, self.outgoing.next()).await.unwrap();
         frame.map(|frame| serde_json::from_str(&frame).unwrap())
     }
 

@@ -7,7 +7,7 @@ use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 use vestal_testkit::files::Fifo;
 use vestal_testkit::processes::{marker, processes_with};
 
-use crate::support::{PATIENCE, TestServer, echo};
+use crate::support::{TEST_TIMEOUT, TestServer, echo};
 
 #[tokio::test]
 async fn what_is_slow_is_answered_when_it_is_done() {
@@ -197,15 +197,15 @@ async fn two_clients_at_one_session_miss_nothing_and_hear_nothing_twice() {
     assert!(joined["seq"].as_u64() >= delta["seq"].as_u64(), "{joined}");
     server.model.release();
     let text = |event: &Value| event["payload"]["text"].as_str().unwrap().to_owned();
-    for (client, mut said) in [
+    for (client, mut reply) in [
         (&mut one, text(&delta)),
         (&mut two, joined["inflight"]["text"].as_str().unwrap().to_owned()),
     ] {
         let complete = client.complete().await;
-        said.extend(client.come("message.delta").into_iter().map(text));
+        reply.extend(client.come("message.delta").into_iter().map(text));
         assert_eq!(
-            (said.as_str(), &complete["text"]),
-            ("the first part, the second part", &json!(said))
+            (reply.as_str(), &complete["text"]),
+            ("the first part, the second part", &json!(reply))
         );
     }
     // The one that leaves takes nothing along.
@@ -261,7 +261,7 @@ async fn a_failed_turn_says_why_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_server_interrupts_a_running_command_and_stores_what_was_said() {
+async fn the_end_of_the_server_interrupts_a_running_command_and_stores_the_messages() {
     let mark = marker();
     let call = ScriptedReply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
     let server = TestServer::start(Script::replies([call])).await;
@@ -269,7 +269,7 @@ async fn the_end_of_the_server_interrupts_a_running_command_and_stores_what_was_
     let session = client.create().await;
     client.call("prompt.submit", json!({ "session_id": session, "text": "wait" })).await;
     vestal_testkit::until("the command runs", || !processes_with(&mark).is_empty()).await;
-    tokio::time::timeout(PATIENCE, server.server.shutdown("bye")).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, server.server.shutdown("bye")).await.unwrap();
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
     assert_eq!(client.complete().await["status"], "interrupted");
     assert_eq!(client.event("connection.closed").await["payload"]["reason"], "bye");
@@ -330,7 +330,7 @@ async fn a_drain_gives_waiting_prompts_back_and_takes_no_more() {
     let returned = client.event("prompt.returned").await["payload"].take();
     assert_eq!(returned["prompts"], json!([{ "text": "aside" }]));
     client.event("session.closed").await;
-    tokio::time::timeout(PATIENCE, drained).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, drained).await.unwrap().unwrap();
     assert_eq!(server.model.requests().len(), 1);
     server.end().await;
 }
@@ -372,7 +372,7 @@ fn heard(joined: &Value, mut client_deltas: Vec<String>, complete: Option<String
 }
 
 #[tokio::test]
-async fn whoever_joins_at_any_moment_of_an_answer_sees_it_once() {
+async fn a_client_that_joins_at_any_moment_of_an_answer_sees_it_once() {
     let text = "a b c d e f g h i j k l m n o p";
     let reply = move || ScriptedReply::text(text).chunked(2).paced(Duration::from_millis(2));
     let server =

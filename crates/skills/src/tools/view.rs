@@ -103,7 +103,7 @@ impl SkillViewTool {
         match survey {
             Ok(survey) if survey.has_more_than_instructions() => {
                 result["files"] = named(&survey);
-                tell_place(context, &skill, &mut result).await;
+                add_path(context, &skill, &mut result).await;
             }
             // Without other files there is nothing to be found in the sandbox, and
             // no reason to start one.
@@ -138,7 +138,7 @@ impl SkillViewTool {
             match content {
                 ViewContent::Text(text) => result["content"] = text.into(),
                 ViewContent::Bytes(bytes) => {
-                    let words = "it is no text; use it by its path in the sandbox, which \
+                    let words = "it is not text; use it by its path in the sandbox, which \
                                  skill_view without `file` tells";
                     result["bytes"] = bytes.into();
                     result["note"] = words.into();
@@ -153,7 +153,7 @@ impl SkillViewTool {
 /// What is in a file of a skill.
 enum ViewContent {
     Text(String),
-    /// So many bytes that are no text.
+    /// So many bytes that are not text.
     Bytes(u64),
 }
 
@@ -202,7 +202,7 @@ pub(crate) async fn show(sandbox: &Sandbox, skill: &Skill) -> Result<PathBuf, Er
 
 /// Shows the skill's files to the sandbox and says where they are. That they
 /// cannot be shown keeps nobody from reading the instructions.
-async fn tell_place(context: &ToolContext, skill: &Skill, result: &mut Value) {
+async fn add_path(context: &ToolContext, skill: &Skill, result: &mut Value) {
     let shown = async {
         let sandbox = context.sandbox.attach(&context.events).await?;
         show(&sandbox, skill).await

@@ -27,7 +27,6 @@ pub(super) struct Directory<'a> {
     pub(super) reached_from: Option<&'a Arc<Anchor>>,
 }
 
-/// An entry of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TreeEntry<'a> {
     pub(super) directory: &'a Directory<'a>,

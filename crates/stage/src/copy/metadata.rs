@@ -196,10 +196,10 @@ fn is_copied(name: &[u8]) -> bool {
 
 /// The files with hard links that are already copied, and their names.
 #[derive(Debug, Default)]
-pub(super) struct HardLinks(Mutex<HashMap<Identity, Vec<u8>>>);
+pub(super) struct HardLinks(Mutex<HashMap<DeviceInode, Vec<u8>>>);
 
 /// Identifies a file: device and inode.
-pub(super) type Identity = (u64, u64);
+pub(super) type DeviceInode = (u64, u64);
 
 impl HardLinks {
     /// Links a file to its existing copy, or creates the copy. `link` gets the
@@ -207,7 +207,7 @@ impl HardLinks {
     /// creates the file at `path`. The lock is held meanwhile.
     pub(super) fn link_or_make<T>(
         &self,
-        file: Identity,
+        file: DeviceInode,
         path: &[u8],
         link: impl FnOnce(&[u8]) -> Result<bool, StageCopyError>,
         make: impl FnOnce() -> Result<T, StageCopyError>,

@@ -10,7 +10,7 @@
 //!
 //! With `--with-caller` the copy ends when nobody reads its standard output any more,
 //! and has a shared lock (`flock`) on the directory of `TO` until it has exited.
-//! Whoever can lock that directory exclusively is not disturbed by such a copy.
+//! A process that can lock that directory exclusively is not disturbed by such a copy.
 //!
 //! | file | content |
 //! |---|---|

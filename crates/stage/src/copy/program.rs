@@ -37,7 +37,7 @@ const WITH_CALLER: &str = "--with-caller";
 /// The signal received, or zero.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Whether nobody reads the output any more.
+/// Whether the output is closed.
 static ABANDONED: AtomicBool = AtomicBool::new(false);
 
 /// Interval between two lines of progress.
@@ -80,7 +80,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// How long a copy goes on.
+/// How long a copy continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lifetime {
     /// Until it is done.
@@ -99,7 +99,7 @@ fn copy(
     let source = open_source(from).map_err(nothing_left)?;
     let (parent, name) = open_parent(to).map_err(nothing_left)?;
     if lifetime == Lifetime::WithCaller {
-        // The order matters: whoever removes what a dead caller left waits for the
+        // The order matters: a process that removes what a dead caller left waits for the
         // lock, so a copy either has it before the caller dies, or sees the death
         // and makes nothing.
         lock_shared(&parent, to).map_err(nothing_left)?;
@@ -285,7 +285,6 @@ fn cancelled_exit_code() -> u8 {
     128 + u8::try_from(signal).unwrap_or(0)
 }
 
-/// Progress of a copy.
 #[derive(Debug)]
 pub(super) struct CopyProgress {
     files: AtomicU64,

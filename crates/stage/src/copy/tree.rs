@@ -54,7 +54,6 @@ pub(super) struct CopyTree {
 pub(super) struct TreeSide {
     /// Its path, for messages.
     pub(super) path: PathBuf,
-    /// Its top.
     pub(super) top: OwnedFd,
     /// Metadata of the top.
     pub(super) stat: Stat,

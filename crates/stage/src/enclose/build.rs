@@ -28,6 +28,7 @@ use super::first::InnerPipes;
 use super::sources::{RootMount, RootPart, SAFE_ATTRIBUTES, clone_directory, open_parts};
 use crate::failpoint::failpoint;
 use crate::failure::{BuildStep, StepFailure, failed};
+use crate::sys::as_everyone;
 use crate::users::{SandboxRoot, host_id};
 
 /// Maximum length of a kernel message.
@@ -203,10 +204,22 @@ impl BuildContext {
 
     /// Creates the filesystem and returns a mount of it.
     pub(super) fn mount(self, attributes: u64) -> Result<OwnedFd, StepFailure> {
+        fsconfig_create(&self.context).map_err(|error| self.failed(error.into()))?;
+        self.mount_created(attributes)
+    }
+
+    /// Creates a filesystem that lies over others, which the kernel accesses for it
+    /// with the rights of its creator: here those that everyone has.
+    pub(super) fn mount_for_everyone(self, attributes: u64) -> Result<OwnedFd, StepFailure> {
+        let created = as_everyone(|| fsconfig_create(&self.context));
+        created.and_then(|created| Ok(created?)).map_err(|error| self.failed(error))?;
+        self.mount_created(attributes)
+    }
+
+    fn mount_created(self, attributes: u64) -> Result<OwnedFd, StepFailure> {
         let bits = u32::try_from(attributes).map_err(|_| self.failed(invalid()))?;
         let attributes = MountAttrFlags::from_bits_retain(bits);
-        fsconfig_create(&self.context)
-            .and_then(|()| fsmount(&self.context, FsMountFlags::FSMOUNT_CLOEXEC, attributes))
+        fsmount(&self.context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
             .map_err(|error| self.failed(error.into()))
     }
 

@@ -12,13 +12,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
-use rustix::thread::{
-    LinkNameSpaceType, UnshareFlags, move_into_link_name_space, set_no_new_privs, unshare_unsafe,
-};
+use rustix::process::Signal;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
 use super::build;
+use crate::confine::{install_filters, limit_processes, restrict};
 use crate::failpoint::failpoint;
 use crate::failure::{BuildStep, StepFailure, failed, failed_at};
 use crate::program;
@@ -140,21 +139,11 @@ fn confine(plan: &Enclosure) -> Result<(), StepFailure> {
     limit_process(&limits).map_err(failed(BuildStep::MaxProcesses))?;
     sys::keep_capabilities(plan.capabilities).map_err(failed(BuildStep::Capabilities))?;
     failpoint!("stage.first.after-capabilities");
-    set_no_new_privs(true).map_err(failed(BuildStep::NoNewPrivileges))?;
-    sys::landlock_scope().map_err(failed(BuildStep::Landlock))?;
+    restrict()?;
     failpoint!("stage.first.after-landlock");
-    for filter in &plan.filters {
-        sys::install_filter(filter).map_err(failed(BuildStep::Seccomp))?;
-    }
+    install_filters(&plan.filters)?;
     failpoint!("stage.first.after-seccomp");
     Ok(())
-}
-
-/// Limits the number of processes, never beyond the current hard limit.
-fn limit_processes(max: u64) -> rustix::io::Result<()> {
-    let hard = getrlimit(Resource::Nproc).maximum;
-    let max = hard.map_or(max, |hard| hard.min(max));
-    setrlimit(Resource::Nproc, Rlimit { current: Some(max), maximum: Some(max) })
 }
 
 /// Creates the two pipes.

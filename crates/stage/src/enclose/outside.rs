@@ -4,24 +4,20 @@
 //! writes the user maps and the record of that process, and waits until the
 //! sandbox is ready or has failed.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::{AsFd as _, RawFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use minicbor::bytes::ByteVec;
 use rustix::fs::Mode;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, pidfd_send_signal, waitpid};
+use rustix::process::{Signal, WaitOptions, WaitStatus, pidfd_send_signal, waitpid};
 use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
 use super::first::{self, FirstProcess, FirstProcessState};
 use crate::failpoint::failpoint;
-use crate::failure::{BuildStep, ReportedFailure, StepFailure, failed, failed_at, quoted};
+use crate::failure::{BuildStep, ReportedFailure, StepFailure, failed, failed_at};
 use crate::program::{self, DescriptorOptions, UsageError};
+use crate::record::{describe_process, join_cgroups, remove_record, write_record};
 use crate::sys::{self, Child, Cloned, clone};
 use crate::users;
 
@@ -36,7 +32,6 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 /// The inherited descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Descriptors {
-    /// The plan.
     plan: RawFd,
     /// Receives the result. The guest inherits it.
     ready: RawFd,
@@ -166,7 +161,9 @@ fn register(plan: &Enclosure, child: &Child, pipes: &first::OuterPipes) -> Resul
     }
     failpoint!("stage.enclose.after-maps");
     if let Purpose::Serve { record, .. } = &plan.purpose {
-        write_record(record, child.pid)?;
+        let process = describe_process(child.pid)
+            .map_err(|error| StepFailure::of(BuildStep::Record, error).at(record))?;
+        write_record(record, &format!("{process}\n"))?;
     }
     failpoint!("stage.enclose.after-record");
     pipes.release().map_err(failed(BuildStep::Namespaces))?;
@@ -194,81 +191,4 @@ fn ended(status: WaitStatus) -> StepFailure {
         BuildStep::Ended,
         format!("the first process ended {how} before the sandbox was ready"),
     )
-}
-
-/// Writes the record of a process completely or not at all. It need not survive a
-/// crash of the machine, because the process does not.
-fn write_record(path: &[u8], pid: Pid) -> Result<(), StepFailure> {
-    let failed = |error: io::Error| StepFailure::of(BuildStep::Record, error).at(path);
-    let (path, new) = record_paths(path);
-    let content = describe_process(pid).map_err(failed)?;
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)
-        .and_then(|mut file| file.write_all(content.as_bytes()))
-        .and_then(|()| fs::rename(&new, path));
-    written.map_err(|error| {
-        fs::remove_file(&new).ok();
-        failed(error)
-    })
-}
-
-/// Removes the record of a process that is gone.
-fn remove_record(path: &[u8]) {
-    let (path, new) = record_paths(path);
-    // A record that remains names a process that is gone, which the host detects.
-    fs::remove_file(path).ok();
-    fs::remove_file(new).ok();
-}
-
-fn record_paths(path: &[u8]) -> (&Path, PathBuf) {
-    let new = [path, b".new"].concat();
-    (Path::new(OsStr::from_bytes(path)), PathBuf::from(OsStr::from_bytes(&new)))
-}
-
-fn describe_process(pid: Pid) -> io::Result<String> {
-    let pid = pid.as_raw_nonzero();
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let start = start_time(&stat).ok_or(io::ErrorKind::InvalidData)?;
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    let boot = quoted(boot.trim());
-    Ok(format!("{{\"pid\":{pid},\"pid_start\":{start},\"boot\":{boot}}}\n"))
-}
-
-/// Returns the start time of a process: the 22nd field. The second field is a
-/// name that may contain anything.
-fn start_time(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
-/// Moves this process into cgroups, each given by its list of processes or, in
-/// version 1, of threads. Child processes start in them. Moving itself, with a
-/// single thread, avoids the kernel's lock over all processes, which would take
-/// longer than everything else.
-fn join_cgroups(lists: &[ByteVec]) -> Result<(), StepFailure> {
-    for list in lists {
-        OpenOptions::new()
-            .write(true)
-            .open(OsStr::from_bytes(list))
-            .and_then(|mut file| file.write_all(b"0\n"))
-            .map_err(|error| StepFailure::of(BuildStep::Cgroup, error).at(list))?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_start_is_found_behind_any_name() {
-        let fields: Vec<String> = (3..=52).map(|number| number.to_string()).collect();
-        let stat = format!("1 (a) b ( 9) {}", fields.join(" "));
-        assert_eq!(start_time(&stat), Some(22));
-        assert_eq!(start_time("1 (a) S 1"), None);
-    }
 }

@@ -3,6 +3,11 @@
 //! Files of a lower directory are hidden by one more layer. In it, a character
 //! device 0:0 marks an entry as removed. The directories above such an entry are
 //! in that layer too, with the owner and permissions of the lower ones.
+//!
+//! What not everyone may read is kept from the sandbox by an overlay whose creator
+//! had no rights: the kernel looks at both the rights of the caller over the
+//! overlay, in which root of the sandbox owns what belongs to the host's root, and
+//! those of the creator over what lies below.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -56,6 +61,7 @@ pub(super) struct OpenOverlay {
     pub(super) upper: OwnedFd,
     pub(super) work: OwnedFd,
     pub(super) hidden: Vec<PathBuf>,
+    pub(super) public_only: bool,
 }
 
 /// Opens all sources of a plan, before anything is mounted over them.
@@ -95,6 +101,7 @@ fn open_layers(layers: &OverlayDirs) -> Result<OpenOverlay, StepFailure> {
         upper: open_source(&layers.upper)?,
         work: open_source(&layers.work)?,
         hidden: paths(&layers.hidden),
+        public_only: layers.public_only,
     })
 }
 
@@ -179,12 +186,17 @@ impl Builder<'_> {
             _ => root.file(target)?,
         };
         attach(mount, &at).map_err(failed_at(BuildStep::Bind, target))?;
-        if bind.hidden.is_empty() {
+        if bind.hidden.is_empty() && !bind.public_only {
             return Ok(());
         }
         // The mount attached above is only visible through the overlay that hides
         // parts of it.
-        let part = self.hide_entries(mount, &paths(&bind.hidden), &at);
+        let hidden = paths(&bind.hidden);
+        let part = if bind.public_only {
+            self.public_part(mount, &hidden, &at)
+        } else {
+            self.hide_entries(mount, &hidden, &at)
+        };
         let part = part.map_err(|failure| failure.at(target))?;
         attach(part, &at).map_err(failed_at(BuildStep::Bind, target))
     }
@@ -205,8 +217,12 @@ impl Builder<'_> {
 
     /// Returns a mount of an overlay.
     pub(super) fn layers(&self, layers: &OpenOverlay) -> Result<OwnedFd, StepFailure> {
+        if layers.public_only && !layers.shifted {
+            let failure = "only what is shown with other owners is kept from them";
+            return Err(StepFailure::new(BuildStep::Plan, failure));
+        }
         if !layers.shifted {
-            return self.overlay(&layers.lower, layers);
+            return self.overlay(&layers.lower, &layers.hidden, layers);
         }
         let Some(users) = self.users else {
             return Err(StepFailure::new(BuildStep::Plan, "only root can map owners"));
@@ -221,12 +237,22 @@ impl Builder<'_> {
         // over a directory that nobody uses any more, and goes with the old root:
         // unmounting it separately would take longer than everything else.
         attach(&lower, &layers.upper).map_err(failed(BuildStep::Overlay))?;
-        self.overlay(&lower, layers)
+        if !layers.public_only {
+            return self.overlay(&lower, &layers.hidden, layers);
+        }
+        let public = self.public_part(&lower, &layers.hidden, &layers.work)?;
+        attach(&public, &layers.upper).map_err(failed(BuildStep::Overlay))?;
+        self.overlay(&public, &[], layers)
     }
 
-    fn overlay(&self, lower: &OwnedFd, layers: &OpenOverlay) -> Result<OwnedFd, StepFailure> {
-        let whiteouts = self.whiteouts(lower, &layers.hidden, &layers.work)?;
-        let context = overlay(whiteouts.as_ref(), lower)?
+    fn overlay(
+        &self,
+        lower: &OwnedFd,
+        hidden: &[PathBuf],
+        layers: &OpenOverlay,
+    ) -> Result<OwnedFd, StepFailure> {
+        let whiteouts = self.whiteouts(lower, hidden, &layers.work)?;
+        let context = overlay(whiteouts.iter().chain([lower]))?
             .set("upperdir", &handle(&layers.upper))?
             .set("workdir", &handle(&layers.work))?;
         let context = match self.owner {
@@ -249,7 +275,27 @@ impl Builder<'_> {
         at: &OwnedFd,
     ) -> Result<OwnedFd, StepFailure> {
         let whiteouts = self.whiteouts(lower, hidden, at)?;
-        overlay(whiteouts.as_ref(), lower)?.mount(SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)
+        let layers = whiteouts.iter().chain([lower]);
+        overlay(layers)?.mount(SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)
+    }
+
+    /// Returns a read-only mount of a directory without its hidden entries, through
+    /// which nobody can read what not everyone may read. `at` is where a layer of it
+    /// is mounted.
+    fn public_part(
+        &self,
+        lower: &OwnedFd,
+        hidden: &[PathBuf],
+        at: &OwnedFd,
+    ) -> Result<OwnedFd, StepFailure> {
+        let whiteouts = self.whiteouts(lower, hidden, at)?;
+        // Without an upper directory, an overlay needs two layers.
+        let empty = match whiteouts {
+            Some(_) => None,
+            None => Some(empty_layer(at)?),
+        };
+        let layers = whiteouts.iter().chain([lower]).chain(&empty);
+        overlay(layers)?.mount_for_everyone(SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)
     }
 
     /// Returns a layer that hides entries of a directory, mounted at `at`, or
@@ -268,11 +314,7 @@ impl Builder<'_> {
             // permissions protect the files.
             return Err(StepFailure::new(BuildStep::Plan, "only root can hide files"));
         }
-        let layer = BuildContext::new(BuildStep::Overlay, "tmpfs")?
-            .set("mode", "755")?
-            .mount(SAFE_ATTRIBUTES)?;
-        // Most kernels only accept mounted directories as layers.
-        attach(&layer, at).map_err(failed(BuildStep::Overlay))?;
+        let layer = empty_layer(at)?;
         Whiteouts { lower, layer: &layer, directories: BTreeMap::new() }.make(hidden).map_err(
             |error| StepFailure::of(BuildStep::Overlay, error).with_detail("cannot hide files"),
         )?;
@@ -280,14 +322,24 @@ impl Builder<'_> {
     }
 }
 
-/// Configures an overlay without upper directory.
+/// Returns an empty layer, mounted at `at`: most kernels only accept mounted
+/// directories as layers.
+fn empty_layer(at: &OwnedFd) -> Result<OwnedFd, StepFailure> {
+    let layer = BuildContext::new(BuildStep::Overlay, "tmpfs")?
+        .set("mode", "755")?
+        .mount(SAFE_ATTRIBUTES)?;
+    attach(&layer, at).map_err(failed(BuildStep::Overlay))?;
+    Ok(layer)
+}
+
+/// Configures an overlay of layers, the first on top, without upper directory.
 ///
 /// It uses descriptors instead of paths: paths may be longer than an option, and
 /// options are visible in the sandbox. Layers are copied, and the lower one
 /// changes with the host, so nothing may tie the upper one to the inodes of
 /// either.
-fn overlay(whiteouts: Option<&OwnedFd>, lower: &OwnedFd) -> Result<BuildContext, StepFailure> {
-    let lowers: Vec<String> = whiteouts.into_iter().chain([lower]).map(handle).collect();
+fn overlay<'a>(layers: impl IntoIterator<Item = &'a OwnedFd>) -> Result<BuildContext, StepFailure> {
+    let lowers: Vec<String> = layers.into_iter().map(handle).collect();
     BuildContext::new(BuildStep::Overlay, "overlay")?
         .set("lowerdir", &lowers.join(":"))?
         .set("index", "off")?

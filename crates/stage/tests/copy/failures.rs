@@ -149,7 +149,7 @@ fn a_file_that_changes_meanwhile_is_copied_in_one_version_or_not_at_all() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Block by block, so that at each moment the file begins with blocks of
-        // this round and goes on with those of the one before.
+        // this round and continues with those of the one before.
         scope.spawn(|| {
             let file = File::options().write(true).open(&path).unwrap();
             for round in (1_u8..=u8::MAX).cycle() {

@@ -143,6 +143,7 @@ impl TestSandbox {
                     upper: bytes(self.path("upper")),
                     work: bytes(self.path("work")),
                     hidden: Vec::new(),
+                    public_only: false,
                 },
             });
         } else {
@@ -154,6 +155,7 @@ impl TestSandbox {
                 shifted: false,
                 identity: None,
                 hidden: Vec::new(),
+                public_only: false,
             }));
         }
         for name in ["bin", "sbin", "lib", "lib64"] {
@@ -191,16 +193,17 @@ impl TestSandbox {
             shifted,
             identity: None,
             hidden: Vec::new(),
+            public_only: false,
         })
     }
 
     /// Starts the stage.
-    pub(crate) fn start(&self, plan: &Enclosure) -> Stage {
+    pub(crate) fn start(&self, plan: &Enclosure) -> RunningStage {
         self.start_by(self.command(), &vestal_wire::encode(plan).unwrap())
     }
 
     /// Starts a stage that dies at a step.
-    pub(crate) fn start_failing(&self, plan: &Enclosure, failpoint: &str) -> Stage {
+    pub(crate) fn start_failing(&self, plan: &Enclosure, failpoint: &str) -> RunningStage {
         let mut command = self.command();
         command.env("VESTAL_STAGE_FAILPOINT", failpoint);
         self.start_by(command, &vestal_wire::encode(plan).unwrap())
@@ -216,7 +219,7 @@ impl TestSandbox {
         command
     }
 
-    pub(crate) fn start_by(&self, mut command: Command, plan: &[u8]) -> Stage {
+    pub(crate) fn start_by(&self, mut command: Command, plan: &[u8]) -> RunningStage {
         let (read, write) = std::io::pipe().unwrap();
         let (hold, hold_end) = std::io::pipe().unwrap();
         command
@@ -226,7 +229,12 @@ impl TestSandbox {
         let mut child = command.spawn().unwrap();
         drop(command);
         child.stdin.take().unwrap().write_all(plan).unwrap();
-        Stage { child: Some(child), ready: read.into(), hold: hold.into(), record: self.record() }
+        RunningStage {
+            child: Some(child),
+            ready: read.into(),
+            hold: hold.into(),
+            record: self.record(),
+        }
     }
 
     /// Runs a script as the first process and returns its output.
@@ -237,14 +245,14 @@ impl TestSandbox {
 
 /// A running stage and its sandbox.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct RunningStage {
     child: Option<Child>,
     ready: OwnedFd,
     pub(crate) hold: OwnedFd,
     record: PathBuf,
 }
 
-impl Stage {
+impl RunningStage {
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
@@ -284,7 +292,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for RunningStage {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             child.kill().ok();

@@ -6,14 +6,14 @@ use std::os::unix::net::UnixStream;
 
 use vestal_supervisor::{OrderResult, SlotState, SupervisorRequest};
 
-use crate::world::World;
+use crate::fixture::SupervisorFixture;
 
 #[tokio::test]
 async fn a_thousand_garbage_connections_keep_nobody_out() {
-    let world = World::new();
-    world.profile("work", "");
-    let mut supervisor = world.supervise();
-    let socket = world.run_dir().join("supervisor.sock");
+    let fixture = SupervisorFixture::new();
+    fixture.profile("work", "");
+    let mut supervisor = fixture.supervise();
+    let socket = fixture.run_dir().join("supervisor.sock");
     let mode = socket.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let mut silent = Vec::new();
@@ -28,21 +28,21 @@ async fn a_thousand_garbage_connections_keep_nobody_out() {
             _ => stream.write_all(b"{\"command\":").unwrap_or_default(),
         }
     }
-    assert_eq!(world.start("work").await.done, Some(OrderResult::Started));
-    assert_eq!(world.status("work").await.state, SlotState::Running);
+    assert_eq!(fixture.start("work").await.done, Some(OrderResult::Started));
+    assert_eq!(fixture.status("work").await.state, SlotState::Running);
     drop(silent);
     assert!(supervisor.terminate().success());
 }
 
 #[tokio::test]
 async fn a_request_that_is_none_is_refused_with_a_reason() {
-    let world = World::new();
-    let mut supervisor = world.supervise();
-    let mut stream = UnixStream::connect(world.run_dir().join("supervisor.sock")).unwrap();
+    let fixture = SupervisorFixture::new();
+    let mut supervisor = fixture.supervise();
+    let mut stream = UnixStream::connect(fixture.run_dir().join("supervisor.sock")).unwrap();
     stream.write_all(b"{\"command\":\"format\"}\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.contains("unknown variant `format`"), "{text}");
-    assert_eq!(world.ask(SupervisorRequest::List { slots: None }).await.slots, []);
+    assert_eq!(fixture.ask(SupervisorRequest::List { slots: None }).await.slots, []);
     assert!(supervisor.terminate().success());
 }

@@ -5,8 +5,9 @@
 mod boot;
 mod control;
 mod crashes;
+mod fixture;
 mod lifecycle;
+mod main_program;
 mod managers;
 mod output;
 mod services;
-mod world;

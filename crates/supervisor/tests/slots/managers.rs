@@ -6,17 +6,17 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use vestal_supervisor::SlotState;
 use vestal_testkit::processes::state_of;
-use vestal_testkit::{PATIENCE, is_alive, living, parent_of, wait_for};
+use vestal_testkit::{TEST_TIMEOUT, is_alive, living, parent_of, wait_for};
 
-use crate::world::{Supervised, World, send};
+use crate::fixture::{Supervised, SupervisorFixture, send};
 
 /// What a supervisor tells systemd, line by line.
 struct Systemd(UnixDatagram);
 
 impl Systemd {
-    fn listen(world: &World) -> Self {
-        let socket = UnixDatagram::bind(world.root().join("notify")).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    fn listen(fixture: &SupervisorFixture) -> Self {
+        let socket = UnixDatagram::bind(fixture.root().join("notify")).unwrap();
+        socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         Self(socket)
     }
 
@@ -38,11 +38,11 @@ impl Systemd {
 
 #[tokio::test]
 async fn systemd_hears_that_it_is_ready_alive_and_stopping_and_is_asked_for_time() {
-    let world = World::new();
-    world.profile("work", "");
-    let systemd = Systemd::listen(&world);
-    let mut command = world.command();
-    command.env("NOTIFY_SOCKET", world.root().join("notify"));
+    let fixture = SupervisorFixture::new();
+    fixture.profile("work", "");
+    let systemd = Systemd::listen(&fixture);
+    let mut command = fixture.command();
+    command.env("NOTIFY_SOCKET", fixture.root().join("notify"));
     command.env("WATCHDOG_USEC", "200000");
     let mut supervisor = Supervised::spawn(command);
     let more_time = "EXTEND_TIMEOUT_USEC=90000000";
@@ -50,12 +50,12 @@ async fn systemd_hears_that_it_is_ready_alive_and_stopping_and_is_asked_for_time
     for _ in 0..3 {
         systemd.until("WATCHDOG=1");
     }
-    // A child that takes its time to end is no reason to kill the supervisor.
-    world.start("work").await;
+    // A child that takes its time to end is not a reason to kill the supervisor.
+    fixture.start("work").await;
     send(supervisor.pid(), Signal::TERM);
     systemd.until("STOPPING=1");
     systemd.until(more_time);
-    assert!(supervisor.said().0.success());
+    assert!(supervisor.finished().0.success());
 }
 
 /// Returns the command line that runs another as process 1 of a namespace.
@@ -70,11 +70,11 @@ fn as_first_process() -> Command {
 
 #[tokio::test]
 async fn as_process_1_of_a_namespace_it_reaps_orphans_and_ends_with_all_its_children() {
-    let world = World::new();
+    let fixture = SupervisorFixture::new();
     let mark = vestal_testkit::marker();
-    world.profile("work", &format!("family {mark}"));
-    world.write("work", "stop_ms", "500");
-    let ordinary = world.command();
+    fixture.profile("work", &format!("family {mark}"));
+    fixture.write("work", "stop_ms", "500");
+    let ordinary = fixture.command();
     let mut command = as_first_process();
     command.arg(ordinary.get_program()).args(ordinary.get_args()).arg("--reaps");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -83,19 +83,19 @@ async fn as_process_1_of_a_namespace_it_reaps_orphans_and_ends_with_all_its_chil
     let first = wait_for("process 1", || {
         living(|pid| parent_of(pid) == Some(outside.pid())).first().copied()
     });
-    world.start("work").await;
+    fixture.start("work").await;
     // What it leaves when it is killed falls to process 1.
-    let gateway = world.children()[0];
+    let gateway = fixture.children()[0];
     send(gateway, Signal::KILL);
-    world.until_state("work", SlotState::Running).await;
+    fixture.until_state("work", SlotState::Running).await;
     vestal_testkit::until("nothing dead is left", || {
         all_below(first).iter().all(|pid| state_of(*pid) != Some('Z'))
     })
     .await;
     send(first, Signal::TERM);
-    assert!(outside.said().0.success());
+    assert!(outside.finished().0.success());
     assert!(!is_alive(first));
-    assert_eq!(world.children(), Vec::<u32>::new());
+    assert_eq!(fixture.children(), Vec::<u32>::new());
     assert_eq!(vestal_testkit::processes_with(&mark), Vec::<u32>::new());
 }
 

@@ -4,20 +4,20 @@ use rustix::process::Signal;
 use vestal_supervisor::SlotState;
 use vestal_testkit::{is_alive, marker, processes_with, until};
 
-use crate::world::{Supervised, World, send};
+use crate::fixture::{Supervised, SupervisorFixture, send};
 
 #[tokio::test]
 async fn no_line_is_lost_or_torn_under_load() {
-    let world = World::new();
+    let fixture = SupervisorFixture::new();
     let count = 20_000;
-    world.profile("loud", &format!("lines {count}"));
-    world.profile("noisy", &format!("lines {count}"));
-    let mut supervisor = world.supervise();
-    let (loud, noisy) = tokio::join!(world.start("loud"), world.start("noisy"));
+    fixture.profile("loud", &format!("lines {count}"));
+    fixture.profile("noisy", &format!("lines {count}"));
+    let mut supervisor = fixture.supervise();
+    let (loud, noisy) = tokio::join!(fixture.start("loud"), fixture.start("noisy"));
     assert_eq!((loud.error, noisy.error), (None, None));
     for name in ["loud", "noisy"] {
-        world.stop(name).await;
-        let log = world.log(name);
+        fixture.stop(name).await;
+        let log = fixture.log(name);
         for (stream, filler) in [("out", "o"), ("err", "e")] {
             let begin = format!("{stream} ");
             let lines: Vec<&String> = log.iter().filter(|line| line.starts_with(&begin)).collect();
@@ -25,7 +25,7 @@ async fn no_line_is_lost_or_torn_under_load() {
                 (0..count).map(|n| format!("{stream} {n} {}", filler.repeat(100))).collect();
             assert_eq!(lines, expected.iter().collect::<Vec<_>>());
         }
-        let dir = world.root().join("logs/gateways").join(name);
+        let dir = fixture.root().join("logs/gateways").join(name);
         let files: Vec<u64> = std::fs::read_dir(dir)
             .unwrap()
             .map(|entry| entry.unwrap().metadata().unwrap().len())
@@ -51,34 +51,34 @@ async fn no_line_is_lost_or_torn_under_load() {
 
 #[tokio::test]
 async fn a_child_that_prints_without_end_costs_little_memory() {
-    let world = World::new();
-    world.profile("flood", &format!("flood {}", 200 << 20));
-    let mut supervisor = world.supervise();
-    world.start("flood").await;
-    until("all was printed", || world.dir("flood").join("flooded").exists()).await;
+    let fixture = SupervisorFixture::new();
+    fixture.profile("flood", &format!("flood {}", 200 << 20));
+    let mut supervisor = fixture.supervise();
+    fixture.start("flood").await;
+    until("all was printed", || fixture.dir("flood").join("flooded").exists()).await;
     let status = std::fs::read_to_string(format!("/proc/{}/status", supervisor.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(peak < 64 << 10, "{peak} KiB");
     // And others are heard meanwhile.
-    assert_eq!(world.status("flood").await.state, SlotState::Running);
+    assert_eq!(fixture.status("flood").await.state, SlotState::Running);
     assert!(supervisor.terminate().success());
 }
 
 #[tokio::test]
 async fn as_process_1_it_reaps_what_lost_its_parent() {
-    let world = World::new();
+    let fixture = SupervisorFixture::new();
     let mark = marker();
-    world.profile("work", &format!("family {mark}"));
-    let mut command = world.command();
+    fixture.profile("work", &format!("family {mark}"));
+    let mut command = fixture.command();
     command.arg("--reaps");
     let mut supervisor = Supervised::spawn(command);
     assert!(supervisor.is_ready());
     // A process that leaves the group of the child, as a sandbox does, and then loses its parent.
-    world.start("work").await;
+    fixture.start("work").await;
     until("the family is there", || processes_with(&format!("sleep\0{mark}")).len() == 2).await;
     let family = processes_with(&format!("sleep\0{mark}"));
-    send(world.starts("work")[0], Signal::KILL);
+    send(fixture.starts("work")[0], Signal::KILL);
     let is_there = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
     until("they are gone, not even dead", || !family.iter().any(is_there)).await;
     assert!(family.iter().all(|pid| !is_alive(*pid)));

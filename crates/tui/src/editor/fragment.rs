@@ -157,7 +157,7 @@ impl Fragment {
     }
 
     /// Writes the words another way, and leaves the pastes as they are.
-    pub(crate) fn map_words(&mut self, map: impl Fn(&str) -> String) {
+    pub(crate) fn map_text(&mut self, map: impl Fn(&str) -> String) {
         let words: Vec<_> = self.text.split(ATOM).map(|words| clean(&map(words))).collect();
         self.text = words.join(&ATOM.to_string());
     }

@@ -357,7 +357,7 @@ impl Editor {
         if words.is_empty() {
             return Reaction::Nothing;
         }
-        words.map_words(recase);
+        words.map_text(recase);
         self.replace(cursor..end, &words, EditGroup::Alone);
         Reaction::Changed
     }
@@ -389,7 +389,7 @@ mod tests {
         let mut seen = BTreeSet::new();
         for row in TABLE {
             for name in row.keys.split(", ") {
-                let key = parse(name).unwrap_or_else(|| panic!("{name} is no key"));
+                let key = parse(name).unwrap_or_else(|| panic!("{name} is not a key"));
                 assert_eq!(command(key), Some(row.command), "{name}");
                 assert!(seen.insert(name), "{name} is bound twice");
             }

@@ -28,7 +28,6 @@ pub(super) struct Room {
 pub(super) struct EditorCell<'a> {
     /// Where it is in its line.
     pub(super) range: Range<usize>,
-    /// What is shown.
     pub(super) shown: Cow<'a, str>,
     /// The columns that it takes.
     pub(super) width: usize,
@@ -55,7 +54,6 @@ struct LogicalLine {
 /// A row, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RowPosition {
-    /// Which line.
     pub(super) line: usize,
     /// Which row of that line.
     pub(super) row: usize,

@@ -76,7 +76,6 @@ impl Editor {
     }
 }
 
-/// A search in the history.
 #[derive(Debug)]
 pub(super) struct HistorySearch {
     /// What is searched for.
@@ -118,8 +117,8 @@ impl Editor {
                 });
             }
             (KeyCode::Char('u'), true, false) => self.narrow(String::clear),
-            (KeyCode::Char('r'), true, false) => self.search_again(Towards::Older),
-            (KeyCode::Char('s'), true, false) => self.search_again(Towards::Newer),
+            (KeyCode::Char('r'), true, false) => self.search_again(SearchDirection::Older),
+            (KeyCode::Char('s'), true, false) => self.search_again(SearchDirection::Newer),
             (KeyCode::Escape, _, _) | (KeyCode::Char('g' | 'c'), true, false) => {
                 self.search = None;
             }
@@ -160,7 +159,7 @@ impl Editor {
         self.show_found(found);
     }
 
-    fn search_again(&mut self, towards: Towards) {
+    fn search_again(&mut self, towards: SearchDirection) {
         let Some(search) = &self.search else { return };
         let Some(shown) = &search.found else { return };
         let seen = self.history.get(shown.at);
@@ -168,10 +167,10 @@ impl Editor {
         // What was sent twice is seen once.
         let found = loop {
             let next = match towards {
-                Towards::Older => {
+                SearchDirection::Older => {
                     at.checked_sub(1).and_then(|from| self.history.older(&search.query, from))
                 }
-                Towards::Newer => self.history.newer(&search.query, at + 1),
+                SearchDirection::Newer => self.history.newer(&search.query, at + 1),
             };
             match next {
                 Some(next) if self.history.get(next.at) == seen => at = next.at,
@@ -217,9 +216,8 @@ impl HistorySearch {
     }
 }
 
-/// The direction of a search.
 #[derive(Debug, Clone, Copy)]
-enum Towards {
+enum SearchDirection {
     Older,
     Newer,
 }

@@ -113,17 +113,17 @@ impl Pty {
     ///
     /// # Panics
     ///
-    /// With what the terminal shows, when it does not within `patience`.
+    /// With what the terminal shows, when it does not within `timeout`.
     #[track_caller]
-    pub fn wait_for(&self, looks_right: impl Fn(&Emulator) -> bool, patience: Duration) {
-        let until = Instant::now() + patience;
+    pub fn wait_for(&self, looks_right: impl Fn(&Emulator) -> bool, timeout: Duration) {
+        let until = Instant::now() + timeout;
         let mut state = self.lock();
         while !looks_right(&state.emulator) {
             let left = until.saturating_duration_since(Instant::now());
             let all = |state: &PtyState| state.emulator.all().join("\n");
             assert!(
                 !left.is_zero(),
-                "not shown within {patience:?}; the terminal shows:\n{}",
+                "not shown within {timeout:?}; the terminal shows:\n{}",
                 all(&state)
             );
             assert!(
@@ -138,8 +138,8 @@ impl Pty {
 
     /// Waits until a visible row contains a text.
     #[track_caller]
-    pub fn wait_for_text(&self, text: &str, patience: Duration) {
-        self.wait_for(|seen| seen.screen().iter().any(|row| row.contains(text)), patience);
+    pub fn wait_for_text(&self, text: &str, timeout: Duration) {
+        self.wait_for(|seen| seen.screen().iter().any(|row| row.contains(text)), timeout);
     }
 
     /// Closes the terminal, as someone does who closes the window.
@@ -162,10 +162,10 @@ impl Pty {
     ///
     /// # Panics
     ///
-    /// With what the terminal shows, when it does not within `patience`.
+    /// With what the terminal shows, when it does not within `timeout`.
     #[track_caller]
-    pub fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
-        let until = Instant::now() + patience;
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
+        let until = Instant::now() + timeout;
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
                 break status;

@@ -330,7 +330,7 @@ pub(super) fn token(
 /// Returns how the word looks that is so long.
 fn meaning(syntax: &Syntax, reading: &mut LexerPosition<'_>, end: usize) -> Style {
     let (word, after) = reading.rest.split_at(end);
-    // A field, or a part of a path or of an option, is no keyword.
+    // A field, or a part of a path or of an option, is not a keyword.
     let part = matches!(reading.before, '.' | '-' | '/') && !reading.rest.is_empty();
     let lower;
     let keyword = if syntax.is(Trait::AnyCase) {

@@ -2,7 +2,7 @@
 //! processes at once.
 //!
 //! Who writes holds a lock on the file itself. When it has grown too long it is
-//! written anew beside itself and put in its own place, so a writer that waited for
+//! written again beside itself and put in its own place, so a writer that waited for
 //! the lock looks whether what it locked is still the file.
 
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct File {
     path: PathBuf,
     /// How long the lock is waited for.
-    patience: Duration,
+    timeout: Duration,
     counted: LineCount,
 }
 
@@ -52,7 +52,7 @@ impl File {
     pub(super) fn at(path: &Path) -> Self {
         // The file may be a link to another place: the link stays.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Self { path, patience: LOCK_TIMEOUT, counted: LineCount::default() }
+        Self { path, timeout: LOCK_TIMEOUT, counted: LineCount::default() }
     }
 
     /// Returns the messages in it, the oldest first. Lines that are none are passed
@@ -74,7 +74,7 @@ impl File {
     /// Adds a message.
     pub(super) fn append(&mut self, message: &Fragment) -> io::Result<()> {
         let mut line = history::encode_entry(message);
-        // One that drives out all others when the file is written anew is not kept.
+        // One that drives out all others when the file is written again is not kept.
         if line.len() > MOST_BYTES || self.keeps_nothing() {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl File {
                         return Ok(file);
                     }
                 }
-                Err(Errno::WOULDBLOCK) if begun.elapsed() < self.patience => {
+                Err(Errno::WOULDBLOCK) if begun.elapsed() < self.timeout => {
                     thread::sleep(Duration::from_millis(2));
                 }
                 Err(Errno::WOULDBLOCK) => {
@@ -162,14 +162,14 @@ impl File {
         let lines = last_lines(file)?;
         let anew = self.path.with_added_extension("new");
         self.write_anew(&anew, &lines).inspect_err(|_| {
-            // The trouble itself is told; the next one who writes anew removes it.
+            // The error itself is reported; the next writer removes it.
             fs::remove_file(&anew).unwrap_or_default();
         })
     }
 
-    /// Writes the newest lines, and puts them in the place of the file. Whoever does
-    /// this has the lock, so that nobody else has the same name for it: what a process
-    /// left that was killed here is in the way of nobody, and goes.
+    /// Replaces the file by one with the newest lines. The caller holds the lock, so no
+    /// other process uses the same temporary name: a file that a killed process left
+    /// under it is removed.
     fn write_anew(&self, anew: &Path, lines: &[u8]) -> io::Result<()> {
         match fs::remove_file(anew) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

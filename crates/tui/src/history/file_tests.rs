@@ -22,7 +22,7 @@ fn append_at_once(path: &Path, writers: usize, each: usize) {
     thread::scope(|scope| {
         for writer in 0..writers {
             scope.spawn(move || {
-                let mut file = File { patience: Duration::from_mins(1), ..File::at(path) };
+                let mut file = File { timeout: Duration::from_mins(1), ..File::at(path) };
                 for number in 0..each {
                     // Of different lengths, some longer than a page.
                     let tail = "x".repeat((number * 97) % 6_000);
@@ -211,7 +211,7 @@ fn a_lock_that_is_never_given_back_is_not_waited_for_forever() {
     let dir = tempfile::tempdir().unwrap();
     let mut file = File::at(&dir.path().join("history"));
     append(&mut file, "one");
-    file.patience = Duration::from_millis(10);
+    file.timeout = Duration::from_millis(10);
     let held = file.locked().unwrap();
     let error = file.append(&Fragment::plain("two")).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);

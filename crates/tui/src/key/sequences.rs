@@ -153,7 +153,7 @@ impl PasteBuffer {
     }
 
     /// Returns after how much silence [`PasteBuffer::silence`] must be called.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn timeout(&self) -> Option<Duration> {
         match self.overdue {
             None => Some(PASTE_TIMEOUT),
             Some(before) => (self.bytes.len() > before).then_some(PASTE_END_TIMEOUT),

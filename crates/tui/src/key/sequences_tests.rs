@@ -11,7 +11,7 @@ struct Line {
 }
 
 impl Line {
-    /// Returns one on which a paste has begun.
+    /// Returns one on which a paste has started.
     fn with_paste(text: &str) -> Self {
         let mut line = Self::default();
         line.send(PASTE_BEGIN);
@@ -26,8 +26,8 @@ impl Line {
     /// Lets time go by in which nothing comes.
     fn wait(&mut self, time: Duration) {
         let mut left = time;
-        while let Some(patience) = self.decoder.patience().filter(|patience| *patience <= left) {
-            left -= patience;
+        while let Some(timeout) = self.decoder.timeout().filter(|timeout| *timeout <= left) {
+            left -= timeout;
             self.decoder.silence(&mut self.inputs);
         }
     }
@@ -53,7 +53,7 @@ fn a_paste_that_never_ends_is_handed_over_and_takes_no_later_key() {
     assert_eq!(line.take_inputs(), []);
     line.wait(LONG);
     assert_eq!(line.take_inputs(), [pasted("words\nand more")]);
-    assert_eq!(line.decoder.patience(), None, "nothing is told twice");
+    assert_eq!(line.decoder.timeout(), None, "nothing is reported twice");
     for c in ['x', 'é', '日'] {
         line.send(c.to_string().as_bytes());
         assert_eq!(line.take_inputs(), [key(c)]);

@@ -269,7 +269,7 @@ const BLOCKS: [&str; 62] = [
 /// so deep by intent, and each line costs work for every level.
 pub(super) const DEEPEST: usize = 32;
 
-/// A block that holds others and may still go on.
+/// A block that holds others and may still continue.
 #[derive(Debug, Clone)]
 pub(super) enum Container {
     Quote,
@@ -311,7 +311,6 @@ impl ListItem {
         }
     }
 
-    /// Returns a footnote.
     pub(super) fn of_footnote(label: &str, rest: &str) -> Self {
         Self {
             kind: None,

@@ -16,7 +16,7 @@ pub(super) struct RenderOptions {
     pub(super) colour: Colour,
 }
 
-/// What has been read and may still go on, and the lines that are final.
+/// What has been read and may still continue, and the lines that are final.
 #[derive(Debug)]
 pub(super) struct Blocks {
     pub(super) options: RenderOptions,
@@ -135,7 +135,7 @@ impl Blocks {
         }
     }
 
-    /// Reads what is left of a line behind the containers that go on.
+    /// Reads what is left of a line behind the containers that continue.
     fn begin(&mut self, line: &str, mut matched: usize) {
         let mut rest = line;
         loop {
@@ -146,7 +146,7 @@ impl Blocks {
                 self.blank = Some(self.blank.map_or(matched, |before| before.min(matched)));
                 return;
             }
-            // A line goes on with a paragraph also where the marks of its containers
+            // A line continues with a paragraph also where the marks of its containers
             // are left out.
             let in_paragraph = matches!(self.leaf, Leaf::Paragraph(_));
             let all = matched == self.open.len();
@@ -272,7 +272,7 @@ impl Blocks {
         self.emit(Line::styled(rule, style::DIM));
     }
 
-    /// Notes that something is in the containers, which therefore go on after a blank
+    /// Notes that something is in the containers, which therefore continue after a blank
     /// line.
     pub(super) fn fill(&mut self) {
         for container in &mut self.open {

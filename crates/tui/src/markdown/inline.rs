@@ -13,7 +13,7 @@ use crate::text::{Line, Span};
 /// Longer text is not treated as markup.
 const LONGEST: usize = 64 * 1024;
 
-/// Comes before the text, so that the parser sees a paragraph that goes on, in which
+/// Comes before the text, so that the parser sees a paragraph that continues, in which
 /// no line is the beginning of another block.
 const LEAD: &str = "x";
 /// Comes before every line for the same reason; the parser leaves it out.

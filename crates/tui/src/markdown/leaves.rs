@@ -12,7 +12,7 @@ use crate::text::Line;
 const MOST_LINES: usize = 32;
 const MOST_BYTES: usize = 16 * 1024;
 
-/// A paragraph that may go on.
+/// A paragraph that may continue.
 #[derive(Debug, Clone)]
 pub(super) struct Paragraph {
     /// The lines that have not been handed out.

@@ -60,7 +60,7 @@ impl Markdown {
     /// its lines. They may be wider than the terminal, as lines of code are.
     pub fn live(&self, max_rows: usize) -> Vec<Line> {
         let mut trial = self.blocks.trial();
-        if !says_nothing_yet(&self.line) {
+        if !is_undecided(&self.line) {
             read(&mut trial, end_of(&self.line));
         }
         trial.finish(SourceEnd::ForNow);
@@ -121,7 +121,7 @@ fn without_tabs(line: &str) -> Cow<'_, str> {
 
 /// Returns whether a line that has not ended consists of marks only: with the next
 /// letter they may mean something else, and the screen would flicker.
-fn says_nothing_yet(line: &str) -> bool {
+fn is_undecided(line: &str) -> bool {
     line.chars().all(|c| c.is_ascii_digit() || " \t\r#>-=+*_`~|:.)[".contains(c))
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Alignment {
     Right,
 }
 
-/// A table that may go on.
+/// A table that may continue.
 #[derive(Debug, Clone)]
 pub(super) struct MarkdownTable {
     header: Vec<String>,
@@ -161,7 +161,6 @@ const CROSS: &str = "─┼─";
 /// Columns narrower than this cannot be read; then each cell gets its own line.
 const NARROWEST: usize = 8;
 
-/// What is in a cell.
 #[derive(Debug, Clone)]
 pub(super) struct TableCell(Line);
 
@@ -186,14 +185,14 @@ pub(super) struct TableLayout {
 #[derive(Debug, Clone)]
 enum Form {
     /// Side by side, in columns of these widths.
-    Columns { widths: Vec<usize>, between: Between },
+    Columns { widths: Vec<usize>, between: RowSeparator },
     /// Below each other, each with its column's name, in so many columns.
     Records { room: usize },
 }
 
 /// The separator of two rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Between {
+enum RowSeparator {
     Nothing,
     /// Rows of several lines would run into each other.
     Rule,
@@ -214,12 +213,12 @@ impl TableLayout {
             }
         }
         let columns = wanted.len();
-        let room_for_words = room.saturating_sub(width(BAR) * columns.saturating_sub(1));
-        let form = if wanted.iter().sum::<usize>() <= room_for_words {
-            Form::Columns { widths: wanted, between: Between::Nothing }
+        let text_width = room.saturating_sub(width(BAR) * columns.saturating_sub(1));
+        let form = if wanted.iter().sum::<usize>() <= text_width {
+            Form::Columns { widths: wanted, between: RowSeparator::Nothing }
         } else {
-            match fitted(&wanted, room_for_words) {
-                Some(widths) => Form::Columns { widths, between: Between::Rule },
+            match fitted(&wanted, text_width) {
+                Some(widths) => Form::Columns { widths, between: RowSeparator::Rule },
                 None => Form::Records { room },
             }
         };
@@ -238,12 +237,11 @@ impl TableLayout {
         }
     }
 
-    /// Returns a row.
     pub(super) fn row(&self, row: &[TableCell], first: bool) -> Vec<Line> {
         match &self.form {
             Form::Columns { widths, between } => {
                 let mut lines = Vec::new();
-                if *between == Between::Rule && !first {
+                if *between == RowSeparator::Rule && !first {
                     lines.push(rule(widths));
                 }
                 lines.extend(self.side_by_side(row, widths));

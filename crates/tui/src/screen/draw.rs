@@ -13,7 +13,7 @@ impl<W: Write> Screen<W> {
     /// nothing if nothing has changed.
     pub fn draw(&mut self, view: &LiveArea) -> io::Result<()> {
         let next = view.fitted(self.columns(), self.live_rows());
-        let anew = self.stale || !self.said.is_empty();
+        let anew = self.stale || !self.printed.is_empty();
         if !anew && next == self.drawn {
             return Ok(());
         }
@@ -39,7 +39,7 @@ impl<W: Write> Screen<W> {
     fn write_all(&mut self, next: &Drawn) -> usize {
         self.frame.go_to(self.above, 0);
         self.frame.erase_below();
-        for line in mem::take(&mut self.said) {
+        for line in mem::take(&mut self.printed) {
             self.frame.line(&line, self.colour);
             self.frame.end_line();
         }

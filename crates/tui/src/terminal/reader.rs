@@ -1,7 +1,7 @@
 //! The thread that reads what is typed.
 //!
 //! A thread, because the terminal is shared with others who do not expect it to be
-//! non-blocking. It reads only when there is something, so that it can be told to
+//! non-blocking. It reads only when there is something, so that it can be asked to
 //! leave what comes to another program.
 
 use std::future::poll_fn;
@@ -22,8 +22,8 @@ use crate::terminal::{self, size};
 use crate::text::Size;
 
 /// How long the thread may take to hear that it should not read. It is longer only
-/// if somebody else took what was there to be read; then the thread waits for more,
-/// and so does whoever is told that it is quiet.
+/// if another reader took what was there to be read; then the thread waits for more,
+/// and so does the caller that waits for quiet.
 const QUIET_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The hand on the reading thread.
@@ -84,7 +84,7 @@ impl InputReader {
         if state.request != ReaderRequest::End {
             state.request = ReaderRequest::Read;
             state.is_quiet = false;
-            // Where it cannot be told, nothing was.
+            // Where it cannot be determined, nothing was.
             let typed = rustix::io::ioctl_fionread(&self.terminal).unwrap_or_default();
             state.typed_before = usize::try_from(typed).unwrap_or_default();
             self.changed.notify_all();
@@ -198,8 +198,8 @@ impl ReadingThread {
                 break;
             }
         }
-        // The words of a paste that was cut off are words all the same. Whoever hears
-        // nothing any more misses nothing.
+        // The words of a paste that was cut off are words all the same. If the
+        // receiver is gone, nothing is lost.
         self.decoder.silence(&mut self.inputs);
         self.inputs.drain(..).for_each(|input| self.send.send(input).unwrap_or_default());
         let mut state = self.hand.lock();
@@ -210,10 +210,10 @@ impl ReadingThread {
     }
 
     fn wait(&self) -> io::Result<Woken> {
-        let patience = self.decoder.patience().and_then(|time| Timespec::try_from(time).ok());
+        let timeout = self.decoder.timeout().and_then(|time| Timespec::try_from(time).ok());
         let mut ready =
             [PollFd::new(&self.terminal, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
-        match poll(&mut ready, patience.as_ref()) {
+        match poll(&mut ready, timeout.as_ref()) {
             Ok(0) => Ok(Woken::Silence),
             Ok(_) if !ready[1].revents().is_empty() => {
                 // However often it was woken, it looks once.
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pasted_before_the_terminal_went_away_is_told() {
+    fn what_was_pasted_before_the_terminal_went_away_is_reported() {
         let (terminal, person) = rustix::pipe::pipe().unwrap();
         let (reader, mut read) = InputReader::start(terminal).unwrap();
         rustix::io::write(&person, b"a\x1b[200~words that were cut o").unwrap();

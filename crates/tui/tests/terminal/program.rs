@@ -52,7 +52,7 @@ async fn run() -> i32 {
     let mut typed = String::new();
     loop {
         if screen.draw(&view(&typed, &screen)).is_err() {
-            // The terminal is gone; that is told as an input.
+            // The terminal is gone; that is reported as an input.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         match inputs.next().await {

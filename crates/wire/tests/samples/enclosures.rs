@@ -1,8 +1,8 @@
 //! What a sandbox is made of.
 
 use vestal_wire::{
-    Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount,
-    UserMapping,
+    Bind, ContainerConfinement, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root,
+    RuntimeLaunch, SandboxMount, UserMapping,
 };
 
 use super::bytes;
@@ -30,6 +30,7 @@ fn layers() -> OverlayDirs {
         upper: bytes("/u"),
         work: bytes("/w"),
         hidden: Vec::new(),
+        public_only: false,
     }
 }
 
@@ -48,6 +49,7 @@ pub(crate) fn mounts() -> Vec<SandboxMount> {
             shifted: true,
             identity: None,
             hidden: Vec::new(),
+            public_only: false,
         }),
         SandboxMount::Overlay { target: target(), layers: layers() },
         SandboxMount::Tmpfs { target: target(), size: 1, mode: 0o700, exec: true },
@@ -82,5 +84,27 @@ pub(crate) fn enclosure() -> Enclosure {
         max_processes: Some(8),
         purpose: Purpose::Trial,
         user_limits: None,
+    }
+}
+
+pub(crate) fn launch() -> RuntimeLaunch {
+    RuntimeLaunch {
+        arguments: vec![bytes("a")],
+        environment: vec![bytes("A=b")],
+        record: bytes("/r"),
+        socket_dir: bytes("/s"),
+        socket_name: "g".into(),
+        cgroups: vec![bytes("/c")],
+        no_new_privileges: true,
+        ready_within_ms: 5,
+    }
+}
+
+pub(crate) fn confinement() -> ContainerConfinement {
+    ContainerConfinement {
+        capabilities: 0xcb,
+        filters: vec![bytes("filter")],
+        max_processes: Some(9),
+        hidden_variables: vec!["P".into()],
     }
 }

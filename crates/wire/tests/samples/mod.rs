@@ -4,8 +4,10 @@
 mod enclosures;
 mod files;
 
-pub(crate) use enclosures::{enclosure, mappings, mounts, purposes, roots, users};
-pub(crate) use files::{file_ops, file_replies};
+pub(crate) use enclosures::{
+    confinement, enclosure, launch, mappings, mounts, purposes, roots, users,
+};
+pub(crate) use files::*;
 
 use minicbor::bytes::ByteVec;
 use vestal_wire::{

@@ -47,6 +47,7 @@ fn layers() -> impl Strategy<Value = OverlayDirs> {
         upper: bytes(),
         work: bytes(),
         hidden: few(bytes()),
+        public_only: any::<bool>(),
     })
 }
 
@@ -63,6 +64,7 @@ fn bind() -> impl Strategy<Value = Bind> {
         shifted: any::<bool>(),
         identity: maybe(identity()),
         hidden: few(bytes()),
+        public_only: any::<bool>(),
     })
 }
 

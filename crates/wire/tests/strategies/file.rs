@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vestal_wire::{
     CreateMode, DirectoryEntry, FileCall, FileEdit, FileKind, FileOp, FileReply, FileVersion,
-    FoundMatches, Match, Metadata, SearchQuery,
+    FoundMatches, Match, Metadata, SearchQuery, TreeOp,
 };
 
 use super::{bytes, few, maybe, text};
@@ -29,6 +29,7 @@ fn file_op() -> impl Strategy<Value = FileOp> {
         fields!(FileOp::Mkdir { path: bytes(), parents: any::<bool>(), mode: maybe(any::<u32>()) }),
         fields!(FileOp::Move { from: bytes(), to: bytes(), overwrite: any::<bool>() }),
         fields!(FileOp::Delete { path: bytes(), recursive: any::<bool>() }),
+        (bytes(), tree_op()).prop_map(|(path, op)| FileOp::Tree { path, op }),
     ]
 }
 
@@ -114,5 +115,14 @@ pub(super) fn file_reply() -> impl Strategy<Value = FileReply> {
         metadata().prop_map(FileReply::Stat),
         found().prop_map(FileReply::Found),
         Just(FileReply::Done),
+    ]
+}
+
+fn tree_op() -> impl Strategy<Value = TreeOp> {
+    prop_oneof![
+        bytes().prop_map(|ignore| TreeOp::Scan { ignore }),
+        Just(TreeOp::Hash),
+        Just(TreeOp::Read),
+        Just(TreeOp::Change),
     ]
 }

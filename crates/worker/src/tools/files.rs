@@ -144,7 +144,7 @@ pub(super) async fn copy_out(
             Err(error) => {
                 take_back(board, by, &copied).await;
                 return Err(ToolError::from(format!(
-                    "nothing was reported; the task goes on: artifact {error}"
+                    "nothing was reported; the task continues: artifact {error}"
                 )));
             }
         }

@@ -21,7 +21,7 @@ struct WorkReport {
     board: BoardArgument,
     #[serde(default)]
     task_id: TaskArgument,
-    /// What was done, for whoever continues.
+    /// What was done, for the next worker or reviewer.
     // The result stands in for a summary that a model leaves out.
     #[schemars(required)]
     summary: Option<String>,
@@ -87,7 +87,7 @@ impl WorkReport {
         };
         let result = masked(self.result.as_deref());
         let Some(summary) = masked(self.summary.as_deref()).or_else(|| result.clone()) else {
-            let missing = "`summary` is required: say what was done, for whoever continues";
+            let missing = "`summary` is required: say what was done, for those who continue";
             return Err(BadArgument::new(missing).into());
         };
         let mut created_cards = Vec::<TaskId>::new();
@@ -128,7 +128,7 @@ impl BoardVerb for CompleteTask {
     const NAME: &'static str = "kanban_complete";
     const DESCRIPTION: &'static str = "\
 Reports that the task is done and ends your work on it: call this last. A task that requires a review goes to review. \
-`summary` is for whoever continues: what was done, what was decided, what is left, how it was checked. \
+`summary` is for the next worker or reviewer: what was done, what was decided, what is left, how it was checked. \
 `artifacts` are copied out of the sandbox and attached to the task; if one is missing or too large, the call fails and nothing is reported.";
     const EFFECT: Effect = Effect::Decides;
 

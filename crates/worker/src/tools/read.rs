@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use vestal_agent::ToolContext;
 use vestal_agent::tools::arguments::{BadArgument, CountArgument};
 use vestal_board::store::TaskQuery;
-use vestal_board::{Run, Sheet, Status, Task};
+use vestal_board::{Run, Status, Task, TaskSheet};
 use vestal_config::ProfileName;
 
 use super::tool::{BoardVerb, Effect, fields, not_blank};
@@ -192,7 +192,7 @@ pub(super) fn list_item(task: &Task) -> Value {
 }
 
 /// Returns all about a task.
-pub(super) fn sheet_view(sheet: &Sheet) -> Value {
+pub(super) fn sheet_view(sheet: &TaskSheet) -> Value {
     json!({
         "task": task_view(&sheet.task),
         "latest_summary": sheet.latest_summary,

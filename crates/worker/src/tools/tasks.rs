@@ -76,7 +76,7 @@ enum WorkspaceKind {
 impl BoardVerb for CreateTask {
     const NAME: &'static str = "kanban_create";
     const DESCRIPTION: &'static str = "\
-Creates another task: a follow-up, or a part for somebody else. Its worker knows only what is in it, so `body` must say everything: \
+Creates another task: a follow-up, or a part for another worker. Its worker knows only what is in it, so `body` must say everything: \
 what to do, where things are, how to tell that it is done. `parents` are tasks that must be done first. \
 With an `idempotency_key` that was used before, the existing task is returned.";
     const EFFECT: Effect = Effect::Adds;
@@ -232,7 +232,7 @@ pub(super) struct AddComment {
 impl BoardVerb for AddComment {
     const NAME: &'static str = "kanban_comment";
     const DESCRIPTION: &'static str = "\
-Adds a comment to a task, your own or another, for whoever works on it later. It is signed with your profile; do not wait for an answer.";
+Adds a comment to a task, your own or another, for those who work on it later. It is signed with your profile; do not wait for an answer.";
     const EFFECT: Effect = Effect::Adds;
 
     async fn call(

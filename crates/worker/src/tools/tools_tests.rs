@@ -239,7 +239,7 @@ async fn a_worker_stays_on_its_own_board() {
 }
 
 #[tokio::test]
-async fn what_a_model_gets_wrong_it_is_told_and_nothing_happens() {
+async fn a_wrong_call_is_explained_to_the_model_and_nothing_happens() {
     let stage = ToolsFixture::new().await;
     let task = stage.task("one").await;
     let kanban = stage.worker(&task).await;
@@ -273,8 +273,9 @@ async fn what_a_model_gets_wrong_it_is_told_and_nothing_happens() {
         ("kanban_attach", json!({"content_base64": "***", "filename": "x"}), "base64"),
         ("kanban_show", json!({"task_id": "t_zzzz"}), "t_zzzz"),
     ] {
-        let told = stage.call(&kanban, name, arguments.clone()).await;
-        let error = told["error"].as_str().unwrap_or_else(|| panic!("{name} {arguments} {told}"));
+        let reported = stage.call(&kanban, name, arguments.clone()).await;
+        let error =
+            reported["error"].as_str().unwrap_or_else(|| panic!("{name} {arguments} {reported}"));
         assert!(error.contains(word), "{name} {arguments}: {error}");
     }
     assert_eq!(kanban.reported(), None);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::expand::{Argument, UNKNOWN};
-use super::places::Doubt;
+use super::places::PossiblePlaces;
 use super::prefix::Sudo;
 use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
@@ -162,7 +162,7 @@ pub(super) struct Position {
     /// Functions whose bodies are open, and groups without a name.
     pub(super) inside: Vec<Option<String>>,
     /// Directories to come back to after subshells.
-    pub(super) dirs: Vec<(Option<String>, Doubt)>,
+    pub(super) dirs: Vec<(Option<String>, PossiblePlaces)>,
     /// Where the list of commands began, and the pipeline.
     pub(super) list_began: Option<String>,
     pub(super) pipe_began: Option<String>,

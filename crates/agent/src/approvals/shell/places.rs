@@ -35,7 +35,7 @@ const MOST_PLACES: usize = 8;
 
 /// Where a script may be besides where it says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Doubt {
+pub(super) struct PossiblePlaces {
     /// Nobody knows where it is.
     pub(super) lost: bool,
     /// Directories it is in if it could not leave them.
@@ -53,7 +53,7 @@ enum WriteTarget {
     Sensitive,
 }
 
-impl Doubt {
+impl PossiblePlaces {
     /// Reports whether the script is where it says, and nowhere else.
     pub(super) fn is_settled(&self) -> bool {
         !self.lost && self.others.is_empty()

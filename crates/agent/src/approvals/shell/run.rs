@@ -67,7 +67,7 @@ impl ScriptWalk<'_> {
             setting.merge(&next);
             for assignment in &next.assignments {
                 let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
-                self.judge_handed(name, value);
+                self.judge_assigned(name, value);
                 self.suspect(name, value);
             }
             if let Some(payload) = last {
@@ -171,7 +171,7 @@ impl ScriptWalk<'_> {
         }
     }
 
-    /// Looks into what a program is told to run.
+    /// Looks into what a program is asked to run.
     fn payloads(&mut self, it: &ProgramRun<'_>, depth: usize) {
         match it.program {
             shell if SHELLS.contains(&shell) => self.shell(it, depth),

@@ -3,7 +3,6 @@
 //! Nothing here recurses: what is nested is kept on a stack of its own, so that
 //! no text can exhaust the stack of the process.
 
-/// What is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenConstruct {
     /// `(`, `$(`, `<(`.
@@ -25,7 +24,7 @@ struct ScanFrame {
     cases: usize,
 }
 
-/// A here-document whose body has not begun.
+/// A here-document whose body has not started.
 struct PendingHeredoc {
     delimiter: String,
     strips_tabs: bool,

@@ -60,7 +60,7 @@ impl ScriptWalk<'_> {
             if uses::is_shells_own(&arguments[0].text) {
                 self.judge_variable(name, &value.text);
             } else {
-                self.judge_handed(name, &value.text);
+                self.judge_assigned(name, &value.text);
             }
             self.suspect(name, &value.text);
         }

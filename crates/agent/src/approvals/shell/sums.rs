@@ -52,7 +52,7 @@ pub(super) fn subscripts(values: &str) -> Vec<String> {
 }
 
 impl ScriptWalk<'_> {
-    /// Notes what a variable is set to: a value that is no number may run
+    /// Notes what a variable is set to: a value that is not a number may run
     /// something where it is taken for one.
     pub(super) fn suspect(&mut self, name: &str, value: &str) {
         if !is_numeric(value) {
@@ -89,14 +89,14 @@ impl ScriptWalk<'_> {
         if !self.spend(text, depth) {
             return;
         }
-        if !self.adds_up(text, depth + 1) {
+        if !self.is_numeric_sum(text, depth + 1) {
             let form: String = text.chars().take(200).collect();
             self.find(INDIRECT, Risk::Dangerous, form, false);
         }
     }
 
     /// Reports whether a sum is one of numbers; looks at the commands in it.
-    fn adds_up(&mut self, text: &str, depth: usize) -> bool {
+    fn is_numeric_sum(&mut self, text: &str, depth: usize) -> bool {
         let bytes = text.as_bytes();
         let mut understood = true;
         let mut at = 0;
@@ -121,7 +121,7 @@ impl ScriptWalk<'_> {
                         self.inner(&word::inner(&text[at..]), depth);
                         return false;
                     };
-                    // A `$` that begins nothing is no number.
+                    // A `$` that begins nothing is not a number.
                     let text = matches!(word.parts.as_slice(), [WordPart::Text { .. }]);
                     understood &= !text && self.is_numeric_word(&word, depth);
                     at = end.max(at + 1);
@@ -141,7 +141,7 @@ impl ScriptWalk<'_> {
         let mut understood = true;
         for part in &word.parts {
             understood &= match part {
-                WordPart::Text { text, .. } => self.adds_up(text, depth),
+                WordPart::Text { text, .. } => self.is_numeric_sum(text, depth),
                 WordPart::Variable { name, fallback, .. } => {
                     self.is_number(name) && fallback.as_deref().is_none_or(is_numeric)
                 }

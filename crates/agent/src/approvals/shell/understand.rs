@@ -19,7 +19,7 @@ pub(super) const UNKNOWN_PROGRAM: (&str, &str) =
 pub(super) const OTHER_USE: (&str, &str) =
     ("unknown-use", "uses a program in a way that is not known to be harmless");
 pub(super) const RUN_FILE: (&str, &str) =
-    ("run-file", "runs a file whose contents nobody has looked at");
+    ("run-file", "runs a file whose contents were not checked");
 pub(super) const INDIRECT: (&str, &str) =
     ("indirect", "runs text as commands that is only known when it runs");
 pub(super) const INLINE_CODE: (&str, &str) =
@@ -110,7 +110,7 @@ impl ScriptWalk<'_> {
     }
 
     /// Asks about a variable that a program is handed unless that is known to be harmless.
-    pub(super) fn judge_handed(&mut self, name: &str, value: &str) {
+    pub(super) fn judge_assigned(&mut self, name: &str, value: &str) {
         if !uses::may_be_handed(name, value) {
             let definite = !is_open(value);
             self.find(ENVIRONMENT, Risk::Dangerous, format!("{name}={value}"), definite);
@@ -121,16 +121,16 @@ impl ScriptWalk<'_> {
     pub(super) fn exports(&mut self, text: &str) {
         match text.split_once('=').filter(|(name, _)| is_name(name)) {
             Some((name, value)) => {
-                self.judge_handed(name, value);
+                self.judge_assigned(name, value);
                 self.assigns(name, value);
             }
             None if is_name(text) && self.variables.is_set(text) => {
                 let value = self.variables.get(text).unwrap_or_else(|| UNKNOWN.to_string());
-                self.judge_handed(text, &value);
+                self.judge_assigned(text, &value);
             }
             // What these were set to before was asked about.
             None if is_name(text) && !uses::decides_what_runs(text, "\u{fffc}") => {
-                self.judge_handed(text, "\u{fffc}");
+                self.judge_assigned(text, "\u{fffc}");
             }
             None => {}
         }

@@ -54,7 +54,7 @@ pub(super) enum Uses {
     /// options and no others.
     Verbs(WordList, &'static str),
     /// Those that a function says are.
-    Told(fn(&ProgramRun<'_>) -> bool),
+    Decides(fn(&ProgramRun<'_>) -> bool),
     /// Those of which a function says what they write.
     Writes(for<'a> fn(&ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>>),
     /// None: the program is known for what it can do.
@@ -164,14 +164,14 @@ impl Uses {
                     rest.iter().any(|word| word.text.contains('=') || word.text.starts_with('@'));
                 (verbs.has(&verb.text) && !sets).then_some(line.written)
             }
-            Self::Told(tells) => if_so(tells(it)),
+            Self::Decides(decides) => if_so(decides(it)),
             Self::Writes(writes) => writes(it),
             Self::None => None,
         }
     }
 }
 
-/// Returns the first word that is no option, and what follows it.
+/// Returns the first word that is not an option, and what follows it.
 fn verb<'a>(it: &ProgramRun<'a>) -> Option<(&'a str, Vec<&'a str>)> {
     let mut words = it.texts();
     while let Some(word) = words.next() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::expand::{Argument, ShellVariables};
 use super::invocation::{Feed, Position, ProgramRun};
-use super::places::{Doubt, WRITE_OUTSIDE};
+use super::places::{PossiblePlaces, WRITE_OUTSIDE};
 use super::script::{self, ScriptItem, ShellScript};
 use super::uses::Brought;
 use super::{Examined, Risk, ShellFinding, rules};
@@ -38,7 +38,7 @@ pub(super) const RULES: [&str; 10] = [
 ];
 
 pub(super) const UNREADABLE: (&str, &str) =
-    ("unreadable", "cannot be read to its end, so that nobody knows what it does");
+    ("unreadable", "cannot be read completely, so its effects are unknown");
 pub(super) const HIDDEN: (&str, &str) =
     ("hidden-command", "runs a program whose name is only worked out when it runs");
 pub(super) const WRITE_SENSITIVE: (&str, &str) =
@@ -80,7 +80,7 @@ pub(super) struct ScriptWalk<'a> {
     /// How many times over commands run that have parameters.
     pub(super) parameters: usize,
     /// Where commands may run besides `cwd`.
-    pub(super) doubt: Doubt,
+    pub(super) doubt: PossiblePlaces,
     /// Whether commands may run more than once, or not at all.
     pub(super) compound: bool,
     /// Whether what follows the command runs only if it did well.
@@ -114,7 +114,7 @@ impl<'a> ScriptWalk<'a> {
             functions: HashSet::new(),
             made: Vec::new(),
             parameters: 0,
-            doubt: Doubt::default(),
+            doubt: PossiblePlaces::default(),
             compound: false,
             chained: false,
             relinked: false,

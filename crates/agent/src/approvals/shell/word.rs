@@ -12,14 +12,12 @@ pub(super) struct ShellWord {
 pub(super) enum WordPart {
     /// Text that stands for itself, but for wildcards, braces and `~` where it is not quoted.
     Text {
-        /// The text.
         text: String,
         /// Whether it was quoted or escaped.
         quoted: bool,
     },
     /// The value of a variable.
     Variable {
-        /// Its name.
         name: String,
         /// What stands for it where it has none.
         fallback: Option<String>,

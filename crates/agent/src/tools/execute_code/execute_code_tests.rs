@@ -15,7 +15,7 @@ async fn run(stage: &AgentFixture, code: &str) -> Value {
     stage.call(&ExecuteCode, json!({ "code": code })).await
 }
 
-fn told(result: &Value) -> (&str, &str) {
+fn reported(result: &Value) -> (&str, &str) {
     (result["status"].as_str().unwrap(), result["output"].as_str().unwrap())
 }
 
@@ -23,16 +23,16 @@ fn told(result: &Value) -> (&str, &str) {
 async fn a_script_prints_and_ends() {
     let stage = stage();
     let result = run(&stage, "import sys\nprint('out')\nprint('err', file=sys.stderr)").await;
-    assert_eq!(told(&result), ("success", "out\n"));
+    assert_eq!(reported(&result), ("success", "out\n"));
     assert_eq!((&result["exit_code"], &result["tool_calls_made"]), (&json!(0), &json!(0)));
     assert_eq!(
         (&result["stdout_bytes_total"], &result["stdout_truncated"]),
         (&json!(4), &json!(false))
     );
-    assert!(stage.told().contains("out\n"));
+    assert!(stage.tool_output().contains("out\n"));
     // What it takes to be the main module is there.
     let code = "import sys\nassert __name__ == '__main__' and sys.argv == ['script.py']\nimport __main__\nx = 1\nassert __main__.x == 1";
-    assert_eq!(told(&run(&stage, code).await), ("success", ""));
+    assert_eq!(reported(&run(&stage, code).await), ("success", ""));
 }
 
 #[tokio::test]
@@ -41,12 +41,12 @@ async fn a_script_that_fails_shows_why() {
     let result =
         run(&stage, "print('before')\ndef f():\n    raise ValueError('no good')\nf()").await;
     let expected = "before\n--- stderr ---\nTraceback (most recent call last):\n  File \"script.py\", line 4, in <module>\n    f()\n  File \"script.py\", line 3, in f\n    raise ValueError('no good')\nValueError: no good\n";
-    assert_eq!(told(&result), ("error", expected));
+    assert_eq!(reported(&result), ("error", expected));
     assert_eq!(result["exit_code"], 1);
     let result = run(&stage, "import sys; sys.exit(7)").await;
     assert_eq!((&result["status"], &result["exit_code"]), (&json!("error"), &json!(7)));
     let result = run(&stage, "def broken(:").await;
-    assert!(told(&result).1.contains("SyntaxError"), "{result}");
+    assert!(reported(&result).1.contains("SyntaxError"), "{result}");
     let result = run(&stage, "import os; os.kill(os.getpid(), 9)").await;
     assert_eq!(result["exit_code"], 137);
 }
@@ -72,7 +72,7 @@ def fails_once():
 print(retry(fails_once, delay=0))
 "#;
     let result = run(&stage, code).await;
-    let (status, output) = told(&result);
+    let (status, output) = reported(&result);
     assert_eq!(status, "success", "{output}");
     assert!(output.contains("three") && output.contains("one\nthree\n 4"), "{output}");
     assert!(output.ends_with("'a b' {'x': '\\t'}\nat last\n"), "{output}");
@@ -86,7 +86,7 @@ async fn a_script_runs_where_the_shell_is_and_leaves_it_there() {
     let stage = stage();
     stage.call(&TerminalTool, json!({"command": "mkdir d; cd d; export word=told"})).await;
     let code = "import os; print(os.path.basename(os.getcwd()), os.environ['word']); os.chdir('/')";
-    assert_eq!(told(&run(&stage, code).await), ("success", "d told\n"));
+    assert_eq!(reported(&run(&stage, code).await), ("success", "d told\n"));
     let after = stage.call(&TerminalTool, json!({"command": "basename $PWD"})).await;
     assert_eq!(after["output"], "d\n");
 }
@@ -102,7 +102,7 @@ with ThreadPoolExecutor(8) as pool:
 "#;
     let result = run(&stage, code).await;
     let expected: Vec<String> = (0..24).map(|n| format!("'{n}'")).collect();
-    assert_eq!(told(&result), ("success", format!("[{}]\n", expected.join(", ")).as_str()));
+    assert_eq!(reported(&result), ("success", format!("[{}]\n", expected.join(", ")).as_str()));
 }
 
 #[tokio::test]
@@ -111,8 +111,8 @@ async fn calls_are_counted_and_limited() {
     let code = "from vestal_tools import *\nfor n in range(3):\n    print(terminal('echo hi')['output'].strip())";
     let result = run(&stage, code).await;
     assert_eq!((&result["status"], &result["tool_calls_made"]), (&json!("error"), &json!(2)));
-    assert!(told(&result).1.starts_with("hi\nhi\n--- stderr ---"));
-    assert!(told(&result).1.contains("ToolError: a script may make 2 tool calls"));
+    assert!(reported(&result).1.starts_with("hi\nhi\n--- stderr ---"));
+    assert!(reported(&result).1.contains("ToolError: a script may make 2 tool calls"));
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ print(vestal_tools._call("terminal", command="echo front", background=True)["out
 "#;
     let result = run(&stage, code).await;
     let expected = "\"clarify\" is not a tool that scripts can call here\n\"execute_code\" is not a tool that scripts can call here\nnothing is not available in this conversation\nfront\n\n";
-    assert_eq!(told(&result), ("success", expected));
+    assert_eq!(reported(&result), ("success", expected));
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_command_of_a_script_passes_the_same_guard() {
     };
     let stage = stage().guarded_by(policy);
     let code = "from vestal_tools import terminal\nprint(terminal('touch ' + 'ran')['status'])";
-    assert_eq!(told(&run(&stage, code).await), ("success", "blocked\n"));
+    assert_eq!(reported(&run(&stage, code).await), ("success", "blocked\n"));
     assert!(!stage.start_dir().join("ran").exists());
 }
 
@@ -153,8 +153,8 @@ async fn a_script_whose_time_is_up_is_killed_with_all_it_started() {
         "import subprocess\nfrom vestal_tools import terminal\nprint('begun')\nsubprocess.Popen(['sleep', '{mark}'], start_new_session=True)\nterminal('sleep {mark}')"
     );
     let result = run(&stage, &code).await;
-    assert_eq!(told(&result).0, "timeout");
-    assert!(told(&result).1.starts_with("begun\n"), "{result}");
+    assert_eq!(reported(&result).0, "timeout");
+    assert!(reported(&result).1.starts_with("begun\n"), "{result}");
     assert_eq!(result["tool_calls_made"], 1);
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
@@ -170,8 +170,8 @@ async fn an_interrupt_ends_the_script_and_the_command_it_waits_for() {
         stage.context.cancel.cancel();
     };
     let (result, ()) = tokio::join!(run(&stage, &code), interrupting);
-    assert_eq!(told(&result).0, "interrupted");
-    assert!(told(&result).1.starts_with("begun\n"), "{result}");
+    assert_eq!(reported(&result).0, "interrupted");
+    assert!(reported(&result).1.starts_with("begun\n"), "{result}");
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
 
@@ -183,12 +183,12 @@ async fn a_call_that_is_given_up_takes_its_script_along() {
         let mut call = Box::pin(run(&stage, code));
         tokio::select! {
             _ = &mut call => panic!("it cannot end"),
-            () = until("it runs", || stage.told() == "begun\n") => {}
+            () = until("it runs", || stage.tool_output() == "begun\n") => {}
         }
     }
     let sandbox = stage.sandbox().await;
     let filter = vestal_sandbox::job::JobFilter::Running;
-    tokio::time::timeout(crate::testing::PATIENCE, async {
+    tokio::time::timeout(crate::testing::TEST_TIMEOUT, async {
         while !sandbox.jobs(filter, 10).await.unwrap().jobs.is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -211,15 +211,16 @@ noise.join()
 print("TAIL")
 "#;
     let result = run(&stage, code).await;
-    let (status, output) = told(&result);
+    let (status, output) = reported(&result);
     assert!(output.starts_with("HEAD\n") && output.ends_with("TAIL\n"), "{}", &output[..200]);
     assert_eq!((status, &result["stdout_truncated"]), ("success", &json!(true)));
     assert_eq!(result["stdout_bytes_total"], 5_005_000 + 10);
+    assert!(result["hint"].as_str().unwrap().contains("kept nowhere"), "{}", result["hint"]);
     assert!(output.len() < 50_200);
 }
 
 #[tokio::test]
-async fn whoever_writes_into_the_connection_ends_the_script() {
+async fn a_write_into_the_connection_ends_the_script() {
     let stage = stage();
     for forged in ["b'garbage'", "b'o' + b'\\xff' * 4", "b'c' + struct.pack('>II', 4, 1 << 31)"] {
         let code = format!(
@@ -234,7 +235,7 @@ async fn whoever_writes_into_the_connection_ends_the_script() {
 }
 
 #[tokio::test]
-async fn a_sandbox_without_python_is_said_to_be_without() {
+async fn a_sandbox_without_python_is_reported_as_such() {
     let stage = stage();
     stage.call(&TerminalTool, json!({"command": "export PATH=/nowhere"})).await;
     let result = run(&stage, "print(1)").await;
@@ -247,7 +248,7 @@ async fn a_process_left_behind_does_not_hold_the_script_back() {
     let mark = marker();
     let code = format!("import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\nprint('done')");
     let result = run(&stage, &code).await;
-    assert_eq!(told(&result), ("success", "done\n"));
+    assert_eq!(reported(&result), ("success", "done\n"));
 }
 
 /// Prints what a call from a script costs.
@@ -267,10 +268,14 @@ print(f"{each(lambda n: read_file('f', offset=1, limit=n + 1)):.2f} {each(lambda
 "#;
     let began = Instant::now();
     let result = run(&stage, code).await;
-    assert_eq!((told(&result).0, &result["tool_calls_made"]), ("success", &json!(200)), "{result}");
+    assert_eq!(
+        (reported(&result).0, &result["tool_calls_made"]),
+        ("success", &json!(200)),
+        "{result}"
+    );
     println!(
         "ms per call, p50 (read_file, terminal): {} in {:?}",
-        told(&result).1.trim(),
+        reported(&result).1.trim(),
         began.elapsed()
     );
 }

@@ -130,7 +130,7 @@ async fn follow(
         return Ok(ScriptEnd::Failed("the script is too long".to_owned()));
     };
     let Some(mut input) = job.take_input() else {
-        return Ok(ScriptEnd::Failed("the script has no way to be told its answers".to_owned()));
+        return Ok(ScriptEnd::Failed("the script has no channel for its answers".to_owned()));
     };
     // A job that takes nothing has ended or is about to: its end tells why.
     let mut is_listening =

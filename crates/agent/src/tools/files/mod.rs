@@ -13,6 +13,6 @@ pub(super) use path::{
     Readable, ResolvedPath, check_write, has_code, message_of, not_found, readable, resolve,
 };
 pub(super) use text::{
-    BOM, FileText, Newline, StrayBytes, TextChange, TextLines, demand_unmasked, numbered_lines,
-    pieces, with_lf,
+    BOM, FileText, Newline, StrayBytes, TextChange, TextLines, numbered_lines, pieces,
+    require_unmasked, with_lf,
 };

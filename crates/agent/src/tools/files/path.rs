@@ -57,7 +57,7 @@ async fn absolute(files: &Files, path: &str) -> Result<PathBuf, FileError> {
     Ok(Path::new(OsStr::from_bytes(&base.path)).join(rest))
 }
 
-/// Follows all links of an absolute path. Everything that is no link is asked
+/// Follows all links of an absolute path. Everything that is not a link is asked
 /// about at once, so that a path without links takes one round trip.
 async fn real(files: &Files, absolute: &Path) -> Result<PathBuf, FileError> {
     let mut real = PathBuf::from("/");
@@ -86,7 +86,7 @@ async fn real(files: &Files, absolute: &Path) -> Result<PathBuf, FileError> {
                     break;
                 }
                 Ok(_) => {}
-                // What is not there, or cannot be looked at, is no link; what
+                // What is not there, or cannot be looked at, is not a link; what
                 // it is asked for will say so.
                 Err(error) if is_about_the_path(&error) => break,
                 Err(error) => return Err(error),

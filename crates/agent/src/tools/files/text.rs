@@ -1,7 +1,7 @@
 //! A file's bytes as text that can be compared and edited without losing a byte.
 //!
 //! The view has no byte order mark, ends lines with LF, and shows each byte that
-//! is no UTF-8 as U+FFFD. Edits are made on the view and carried over to the
+//! is not UTF-8 as U+FFFD. Edits are made on the view and carried over to the
 //! bytes, so whatever they do not touch stays exactly as it was.
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::redact::Redactor;
 
-/// What stands in the view for a byte that is no UTF-8.
+/// What stands in the view for a byte that is not UTF-8.
 const STRAY: char = char::REPLACEMENT_CHARACTER;
 
 /// The bytes some editors put at the start of UTF-8.
@@ -42,7 +42,7 @@ pub(crate) struct TextChange {
     pub(crate) text: String,
 }
 
-/// A replacement repeats bytes that are no text, and it cannot be told which.
+/// A replacement repeats bytes that are not text, and it cannot be determined which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the file has bytes that are not UTF-8, shown as \u{fffd}, and the new text has another number of them than the \
@@ -109,7 +109,7 @@ impl FileText {
         self.bytes
     }
 
-    /// Returns how many bytes are no UTF-8.
+    /// Returns how many bytes are not UTF-8.
     pub(crate) fn strays(&self) -> usize {
         self.strays
     }
@@ -140,7 +140,7 @@ impl FileText {
     }
 
     /// Appends what takes the place of a piece: with its ends of lines, and its
-    /// bytes that are no text.
+    /// bytes that are not text.
     fn put(&self, edited: &mut Vec<u8>, text: &str, piece: Range<usize>) -> Result<(), StrayBytes> {
         let newline = self.newline_of(&piece);
         let removed = &self.view[piece.clone()];
@@ -292,7 +292,7 @@ pub(in crate::tools) fn numbered_lines(text: &str) -> Option<usize> {
 }
 
 /// Refuses a text in which a secret is masked, as reading a file shows it.
-pub(in crate::tools) fn demand_unmasked(name: &str, text: &str) -> Result<(), String> {
+pub(in crate::tools) fn require_unmasked(name: &str, text: &str) -> Result<(), String> {
     if !Redactor::is_sentinel_in(text) {
         return Ok(());
     }

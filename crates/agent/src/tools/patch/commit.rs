@@ -130,7 +130,7 @@ async fn perform(
             write(files, draft(to), options).await.map(Some)
         }
         CommitStep::Rename { from, to } => {
-            demand_unchanged(files, draft(from)).await?;
+            require_unchanged(files, draft(from)).await?;
             if let Some(parent) = draft(to).target.absolute.parent() {
                 files.mkdir(parent, Parents::Make, None).await?;
             }
@@ -138,7 +138,7 @@ async fn perform(
             Ok(None)
         }
         CommitStep::Delete { from } => {
-            demand_unchanged(files, draft(from)).await?;
+            require_unchanged(files, draft(from)).await?;
             files.delete(&draft(from).path, Depth::One).await?;
             Ok(None)
         }
@@ -155,7 +155,7 @@ async fn write(
 }
 
 /// Fails where a file is not the one that was read any more.
-async fn demand_unchanged(files: &Files, draft: &FileDraft) -> Result<(), FileError> {
+async fn require_unchanged(files: &Files, draft: &FileDraft) -> Result<(), FileError> {
     let now = files.stat(&draft.path, Links::Follow).await?;
     match &draft.before {
         Some(before) if before.metadata.version == now.version => Ok(()),

@@ -83,7 +83,7 @@ const NAMED: usize = 10;
 const COUNTED: usize = 1_000;
 
 /// Fewest bytes of a new text that are not in a file by chance.
-const TELLING: usize = 10;
+const MIN_UNIQUE_LENGTH: usize = 10;
 
 /// Finds `old` in `text` and puts `new` in its place.
 pub(in crate::tools) fn replace(
@@ -117,7 +117,7 @@ pub(in crate::tools) fn replace(
         }
         return Ok(TextReplacement { strategy: *strategy, changes });
     }
-    let done = (new.trim().len() >= TELLING).then(|| text.find(new)).flatten();
+    let done = (new.trim().len() >= MIN_UNIQUE_LENGTH).then(|| text.find(new)).flatten();
     let done_at = done.map(|at| search.lines.at(at) + 1);
     let closest = (text.len() <= FUZZY_MAX).then(|| nearest::region(&search.lines, old)).flatten();
     Err(Mismatch::Missing { closest, done_at })

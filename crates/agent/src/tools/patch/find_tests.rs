@@ -189,7 +189,7 @@ fn all_places_found_by_a_loose_reading_are_changed_each_in_its_own_manner() {
 }
 
 #[test]
-fn nothing_to_look_for_and_nothing_to_change_are_told_apart() {
+fn nothing_to_look_for_and_nothing_to_change_are_distinguished() {
     assert_eq!(failed("a", "", "b"), Mismatch::Empty);
     assert_eq!(failed("a", "a", "a"), Mismatch::Same);
 }

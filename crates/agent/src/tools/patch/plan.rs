@@ -210,7 +210,7 @@ impl Overlay {
     async fn take(&mut self, files: &Files, patch: &FilePatch) -> Result<(), ToolOutput> {
         match &patch.action {
             FileAction::Add(content) => {
-                let index = self.open(files, &patch.path, Expected::Nothing).await?;
+                let index = self.open(files, &patch.path, ExpectedEntry::Nothing).await?;
                 let draft = &mut self.drafts[index];
                 if draft.now.is_some() {
                     return Err(refused(
@@ -221,14 +221,14 @@ impl Overlay {
                 draft.now = Some(content.clone().into_bytes());
             }
             FileAction::Delete => {
-                let index = self.open(files, &patch.path, Expected::File).await?;
+                let index = self.open(files, &patch.path, ExpectedEntry::File).await?;
                 let draft = &mut self.drafts[index];
                 if draft.now.take().is_none() {
                     return Err(gone(&draft.target));
                 }
             }
             FileAction::Update { move_to, hunks } => {
-                let index = self.open(files, &patch.path, Expected::File).await?;
+                let index = self.open(files, &patch.path, ExpectedEntry::File).await?;
                 self.update(index, hunks)?;
                 if let Some(goal) = move_to {
                     self.rename(files, index, goal).await?;
@@ -252,7 +252,7 @@ impl Overlay {
     }
 
     async fn rename(&mut self, files: &Files, from: usize, goal: &str) -> Result<(), ToolOutput> {
-        let to = self.open(files, goal, Expected::Nothing).await?;
+        let to = self.open(files, goal, ExpectedEntry::Nothing).await?;
         if to == from {
             return Ok(());
         }
@@ -273,7 +273,7 @@ impl Overlay {
         &mut self,
         files: &Files,
         path: &str,
-        expected: Expected,
+        expected: ExpectedEntry,
     ) -> Result<usize, ToolOutput> {
         let target = resolve(files, path).await;
         let target = target.map_err(|error| ToolOutput::error(message_of(&error)))?;
@@ -282,8 +282,8 @@ impl Overlay {
             return Ok(index);
         }
         let before = match expected {
-            Expected::File => Some(read(files, path, &target).await?),
-            Expected::Nothing => match files.read_range(path, 0, MAX_SIZE).await {
+            ExpectedEntry::File => Some(read(files, path, &target).await?),
+            ExpectedEntry::Nothing => match files.read_range(path, 0, MAX_SIZE).await {
                 Ok(content) => Some(content),
                 Err(error) if has_code(&error, FaultCode::NotFound) => None,
                 Err(error) => return Err(ToolOutput::error(message_of(&error))),
@@ -298,7 +298,7 @@ impl Overlay {
 
 /// What a patch takes for granted about a path.
 #[derive(Debug, Clone, Copy)]
-enum Expected {
+enum ExpectedEntry {
     File,
     Nothing,
 }

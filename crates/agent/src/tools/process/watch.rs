@@ -22,12 +22,12 @@ use crate::tools::terminal::warning;
 /// Characters of a job's output that go with the news of its end.
 const OUTPUT_TAIL: usize = 2000;
 
-/// Lines that match, and their characters, that are told of at once.
+/// Lines that match, and their characters, that are reported at once.
 const MATCHES: usize = 20;
 const MATCHED: usize = 2000;
 
 /// Returns what is new about the jobs that the model watches, each as
-/// words for it, and notes what it has been told. A conversation without such
+/// words for it, and notes what was reported to it. A conversation without such
 /// jobs costs nothing; a job whose sandbox cannot be asked is asked again.
 pub(crate) async fn job_updates(context: &ToolContext) -> Vec<String> {
     let watched = context.notebook.read().watched;
@@ -42,19 +42,19 @@ pub(crate) async fn job_updates(context: &ToolContext) -> Vec<String> {
         }
     };
     let mut updates = Vec::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for entry in watched {
         match Box::pin(look(context, &sandbox, &entry)).await {
             Ok((update, still)) => {
                 updates.extend(update);
-                told.push((entry.job, still));
+                reported.push((entry.job, still));
             }
             Err(error) => tracing::warn!(job = entry.job, %error, "cannot ask for a watched job"),
         }
     }
-    // After the last look: whoever gives up in between has told nothing, and nothing is noted.
+    // After the last look: a wait that is given up earlier has reported nothing and notes nothing.
     context.notebook.write(|notes| {
-        for (job, still) in told {
+        for (job, still) in reported {
             let same = |known: &Watched| known.job == job;
             match still {
                 Some(seen) => {
@@ -67,7 +67,7 @@ pub(crate) async fn job_updates(context: &ToolContext) -> Vec<String> {
     updates
 }
 
-/// Returns what there is to tell of one job, and how much of its output has
+/// Returns what there is to report about one job, and how much of its output has
 /// been seen if there may be more.
 async fn look(
     context: &ToolContext,
@@ -156,10 +156,10 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const BURST: usize = 1 << 20;
 const AFTER_BURST: Duration = Duration::from_millis(50);
 
-/// Waits until there is something to tell of the jobs that a conversation's
+/// Waits until there is something to report about the jobs that a conversation's
 /// model watches.
 ///
-/// The guest tells of ends and of output, and is not asked again and again. The
+/// The guest reports ends and output, and is not asked again and again. The
 /// sandbox is looked at and not used: nothing is started, and it idles out as
 /// it would without.
 #[derive(Debug, Clone)]

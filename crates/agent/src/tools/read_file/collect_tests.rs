@@ -96,7 +96,7 @@ mod binary {
     }
 
     #[test]
-    fn images_are_told_from_other_binary_files() {
+    fn images_are_distinguished_from_other_binary_files() {
         assert_eq!(content(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), ContentKind::Image);
         assert_eq!(content(b"RIFF\0\0\0\0WEBPVP8 "), ContentKind::Image);
         assert_eq!(content(b"\x7fELF\x02\x01\x01\0\0"), ContentKind::Binary);

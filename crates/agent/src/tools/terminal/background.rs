@@ -79,7 +79,7 @@ fn watch(notebook: &Notebook, request: CommandRequest, info: &JobInfo, result: &
     if notify_on_complete && !watch_patterns.is_empty() {
         watch_patterns.clear();
         result.watch_patterns_ignored =
-            Some("notify_on_complete is set, so you are told once, when it ends".to_owned());
+            Some("notify_on_complete is set, so you get one notice, when it ends".to_owned());
     }
     if !notify_on_complete && watch_patterns.is_empty() {
         result.hint = Some(

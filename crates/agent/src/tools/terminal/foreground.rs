@@ -61,7 +61,7 @@ pub(super) async fn run(
         }
         Ok(CommandEnd::Interrupted) => {
             // What a person approved is not what happened.
-            let approval = approval.map(|said| format!("{said}; then interrupted"));
+            let approval = approval.map(|approval| format!("{approval}; then interrupted"));
             CommandResult { approval, ..CommandResult::interrupted(&text) }.into_output()
         }
         Err(error) => {
@@ -188,7 +188,8 @@ pub(crate) async fn warning(
     info: &JobInfo,
 ) -> Option<String> {
     let warnings = sandbox.job_warnings(info).await;
-    let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let mut texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    texts.extend(sandbox.take_sync_notes());
     (!texts.is_empty()).then(|| context.redactor.redact(&texts.join("; ")).into_owned())
 }
 

@@ -1,7 +1,7 @@
 //! Exit codes that are answers rather than failures.
 
-/// Returns what an exit code means where it is no failure. Only a command that
-/// certainly ended with it is told of: the last one, and of a chain with `&&`
+/// Returns what an exit code means where it is not a failure. Only a command that
+/// certainly ended with it is reported: the last one, and of a chain with `&&`
 /// only if nothing was printed, since whatever failed earlier would have said so.
 pub(super) fn meaning(command: &str, code: i32, output: &str) -> Option<&'static str> {
     if code == 0 {
@@ -145,7 +145,7 @@ mod tests {
     use super::meaning;
 
     #[test]
-    fn answers_are_told_from_failures() {
+    fn answers_are_distinguished_from_failures() {
         for (command, code) in [
             ("grep x f", 1),
             ("cat f | /usr/bin/grep -v 'a;b'", 1),

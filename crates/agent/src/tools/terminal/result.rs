@@ -136,7 +136,7 @@ impl CommandResult {
     }
 
     /// Returns it as the model reads it. A command that failed in a way that
-    /// is no error by its own account is not taken for a failure.
+    /// is not an error by its own account is not taken for a failure.
     pub(crate) fn into_output(self) -> ToolOutput {
         let is_error =
             self.error.is_some() || (self.exit_code != 0 && self.exit_code_meaning.is_none());
@@ -164,7 +164,7 @@ pub(crate) fn with_line(text: &str, line: &str) -> String {
 const NEVER: &str =
     "Vestal was ended before this was started: nothing was run. Do it again if it is still wanted.";
 
-const UNKNOWN: &str = "Vestal was ended while this was under way, and what became of it cannot be told. Look at what it \
+const UNKNOWN: &str = "Vestal was ended while this was under way, and its outcome is unknown. Look at what it \
                        would have changed before doing it again.";
 
 const FOUND: &str = "Vestal was ended while this ran; it has ended since, and this is its result. Do not run it again.";

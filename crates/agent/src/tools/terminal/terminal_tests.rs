@@ -20,7 +20,7 @@ async fn a_command_tells_its_output_and_exit_code() {
     let stage = AgentFixture::new();
     let result = run(&stage, "echo out; echo err >&2; exit 3").await;
     assert_eq!(result, json!({"output": "out\nerr\n", "exit_code": 3, "error": null}));
-    assert_eq!(stage.told(), "out\nerr\n");
+    assert_eq!(stage.tool_output(), "out\nerr\n");
     let output = stage.output(&TerminalTool, json!({"command": "exit 3"})).await;
     assert!(output.is_error);
     let output = stage.output(&TerminalTool, json!({"command": "echo x | grep y"})).await;
@@ -40,7 +40,7 @@ async fn the_shell_stays_from_call_to_call() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_saved_is_told_to_the_model() {
+async fn a_session_that_cannot_be_saved_is_reported_to_the_model() {
     let stage = AgentFixture::new();
     run(&stage, "true").await;
     let sandbox = stage.sandbox().await;
@@ -61,14 +61,14 @@ async fn a_session_that_cannot_be_saved_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn output_is_told_while_the_command_runs() {
+async fn output_is_reported_while_the_command_runs() {
     let stage = AgentFixture::new();
     let go = stage.scratch("go");
     let command =
         format!("echo first; until [ -e {} ]; do sleep 0.02; done; echo last", go.display());
     let running = run(&stage, &command);
     let watching = async {
-        until("the first line is told", || stage.told() == "first\n").await;
+        until("the first line is reported", || stage.tool_output() == "first\n").await;
         std::fs::write(&go, "").unwrap();
     };
     let (result, ()) = tokio::join!(running, watching);
@@ -92,7 +92,7 @@ async fn an_interrupt_kills_the_command_and_keeps_what_it_printed() {
     let mark = marker();
     let command = format!("echo begun; setsid sleep {mark} & sleep {mark}");
     let interrupting = async {
-        until("it prints", || stage.told() == "begun\n").await;
+        until("it prints", || stage.tool_output() == "begun\n").await;
         until("both run", || processes_with(&format!("sleep\0{mark}")).len() == 2).await;
         stage.context.cancel.cancel();
     };
@@ -115,7 +115,7 @@ async fn a_call_that_is_given_up_takes_its_command_along() {
         let mut call = Box::pin(run(&stage, &command));
         tokio::select! {
             _ = &mut call => panic!("it cannot end"),
-            () = until("it runs", || stage.told() == "begun\n") => {}
+            () = until("it runs", || stage.tool_output() == "begun\n") => {}
         }
         assert!(!processes_with(&mark).is_empty());
     }
@@ -123,7 +123,7 @@ async fn a_call_that_is_given_up_takes_its_command_along() {
 }
 
 #[tokio::test]
-async fn a_missing_directory_is_said_to_be_missing() {
+async fn a_missing_directory_is_reported_as_missing() {
     let stage = AgentFixture::new();
     let result = stage
         .call(&TerminalTool, json!({"command": "touch ran", "workdir": "/no/such dir (é)"}))
@@ -143,13 +143,13 @@ async fn fifty_megabytes_of_anything_leave_beginning_and_end() {
     assert_eq!(result["exit_code"], 0);
     assert!(output.starts_with("HEAD\nx") && output.ends_with("\u{fffd}\nTAIL\n"));
     assert!(output.len() < stage.context.limits.output_bytes + 100, "{}", output.len());
-    // What is no text becomes a character of three bytes.
+    // What is not text becomes a character of three bytes.
     let total = 49_000_000 + 1_000_000 * 3 + "HEAD\n\nTAIL\n".len();
     let marker_at = output.find("[… ").unwrap();
     let marker = &output[marker_at..marker_at + output[marker_at..].find(']').unwrap() + 2];
     let omitted = total - (output.len() - marker.len() - 1);
     assert_eq!(marker, format!("[… {omitted} of {total} bytes left out here …]\n"));
-    let reply = stage.told();
+    let reply = stage.tool_output();
     assert!(reply.len() < 5_000_000 && reply.starts_with("HEAD\n") && reply.ends_with("TAIL\n"));
 }
 
@@ -188,7 +188,7 @@ async fn secrets_are_masked_for_the_model_and_for_those_who_watch() {
     let result = run(&stage, &format!("printf {half}; sleep 0.05; echo {rest}")).await;
     assert!(!result["output"].as_str().unwrap().contains(secret), "{result}");
     assert!(!result["output"].as_str().unwrap().is_empty());
-    assert!(!stage.told().contains(secret), "{}", stage.told());
+    assert!(!stage.tool_output().contains(secret), "{}", stage.tool_output());
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn a_refused_command_does_not_run() {
 }
 
 #[tokio::test]
-async fn what_a_person_approved_is_told_and_not_if_it_was_interrupted() {
+async fn what_a_person_approved_is_reported_and_not_if_it_was_interrupted() {
     let human = Scripted::approving([Approval::Once, Approval::Once]);
     let mut stage =
         AgentFixture::new().guarded_by(ApprovalPolicy::default()).with_human(human.clone());
@@ -216,16 +216,16 @@ async fn what_a_person_approved_is_told_and_not_if_it_was_interrupted() {
     std::fs::create_dir(&kept).unwrap();
     let remove = format!("rm -rf {}", kept.display());
     let result = run(&stage, &remove).await;
-    let said = result["approval"].as_str().unwrap().to_owned();
-    assert!(!kept.exists() && !said.is_empty(), "{result}");
+    let printed = result["approval"].as_str().unwrap().to_owned();
+    assert!(!kept.exists() && !printed.is_empty(), "{result}");
     stage.context.cancel = tokio_util::sync::CancellationToken::new();
     let command = format!("{remove}; echo begun; sleep 1000");
     let interrupting = async {
-        until("it runs", || stage.told() == "begun\n").await;
+        until("it runs", || stage.tool_output() == "begun\n").await;
         stage.context.cancel.cancel();
     };
     let (result, ()) = tokio::join!(run(&stage, &command), interrupting);
-    assert_eq!(result["approval"], format!("{said}; then interrupted"));
+    assert_eq!(result["approval"], format!("{printed}; then interrupted"));
     assert_eq!(human.asked().len(), 2);
 }
 
@@ -257,7 +257,7 @@ async fn arguments_for_the_background_are_ignored_in_the_foreground_and_the_reve
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_running_is_told() {
+async fn what_a_command_leaves_running_is_reported() {
     let stage = AgentFixture::new();
     let mark = marker();
     let result = run(&stage, &format!("sleep {mark} >/dev/null 2>&1 & echo done")).await;
@@ -292,13 +292,13 @@ async fn a_background_command_returns_at_once_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_command_whose_sandbox_dies_is_told_of_and_not_run_again() {
+async fn a_command_whose_sandbox_dies_is_reported_and_not_run_again() {
     let stage = AgentFixture::new();
     let (count, mark) = (stage.scratch("count"), marker());
     let command = format!("echo run >> {}; echo $PPID; sleep {mark}", count.display());
     let killing = async {
-        until("it prints", || stage.told().ends_with('\n')).await;
-        let supervisor = stage.told().trim().to_owned();
+        until("it prints", || stage.tool_output().ends_with('\n')).await;
+        let supervisor = stage.tool_output().trim().to_owned();
         let status = std::fs::read_to_string(format!("/proc/{supervisor}/status")).unwrap();
         let guest = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
         std::process::Command::new("kill").args(["-9", guest]).status().unwrap();

@@ -1,7 +1,7 @@
-//! Hearing of changes, whoever makes them.
+//! Notifications of changes made by any process.
 //!
 //! A commit by anybody writes to the log beside the file, which the system
-//! tells of. It does so before the commit can be seen; so then the database is
+//! reports. It does so before the commit can be seen; so then the database is
 //! asked, a few times if need be, whether there is something new. While nobody
 //! writes, nothing is asked.
 

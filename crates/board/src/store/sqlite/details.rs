@@ -10,6 +10,7 @@ use crate::Result;
 use crate::id::{HostName, TaskId};
 use crate::store::{ReadDetails, Relative, WriteDetails};
 use crate::task::{Attachment, Comment};
+use crate::time::Time;
 
 fn relative(row: &SqliteRow) -> Result<Relative> {
     let mut columns = Columns::of(row, "a linked task");
@@ -116,13 +117,18 @@ impl WriteDetails for Transaction {
     }
 
     async fn comment(&mut self, id: &TaskId, author: &str, body: &str) -> Result<i64> {
+        let now = self.moment();
+        self.comment_at(id, author, body, now).await
+    }
+
+    async fn comment_at(&mut self, id: &TaskId, author: &str, body: &str, at: Time) -> Result<i64> {
         let text = "INSERT INTO comments (task_id, author, body, created_at) \
                     VALUES ($1, $2, $3, $4) RETURNING id";
         let statement = sqlx::query(text)
             .bind(id.as_str())
             .bind(author.to_owned())
             .bind(body.to_owned())
-            .bind(self.moment().millis());
+            .bind(at.millis());
         self.number(statement).await
     }
 

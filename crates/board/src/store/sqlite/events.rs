@@ -16,7 +16,7 @@ use crate::time::Time;
 const BATCH: usize = 64;
 
 /// The most events that wait in a transaction before they are written.
-const UNTOLD: usize = 1024;
+const MAX_PENDING_EVENTS: usize = 1024;
 
 fn read(row: &SqliteRow) -> Result<TaskEvent> {
     let mut columns = Columns::of(row, "an event");
@@ -50,11 +50,11 @@ fn insertion(script: &mut StatementBatch, events: &[NewTaskEvent], now: Time) {
 }
 
 impl Transaction {
-    /// Writes what is to be written and the events that are to be told, but for
+    /// Writes what is to be written and the events that are to be reported, but for
     /// the last of it, which is returned.
-    pub(super) async fn tell_all_but_last(&mut self) -> Result<StatementBatch> {
+    pub(super) async fn write_events_but_last(&mut self) -> Result<StatementBatch> {
         let now = self.moment();
-        let events = std::mem::take(&mut self.untold);
+        let events = std::mem::take(&mut self.pending_events);
         let mut rest = events.as_slice();
         while rest.len() > BATCH {
             let (batch, others) = rest.split_at(BATCH);
@@ -68,9 +68,9 @@ impl Transaction {
         Ok(script)
     }
 
-    /// Writes the events that are to be told.
-    pub(super) async fn tell_all(&mut self) -> Result<()> {
-        let last = self.tell_all_but_last().await?;
+    /// Writes the events that are to be reported.
+    pub(super) async fn write_events(&mut self) -> Result<()> {
+        let last = self.write_events_but_last().await?;
         self.unwritten = last;
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Transaction {
 #[async_trait]
 impl ReadEvents for Transaction {
     async fn events(&mut self, id: &TaskId, last: u32) -> Result<Vec<TaskEvent>> {
-        self.tell_all().await?;
+        self.write_events().await?;
         let text = "SELECT id, task_id, run_id, kind, created_at, payload FROM events \
                     WHERE task_id = $1 ORDER BY id DESC LIMIT $2";
         let statement = sqlx::query(text).bind(id.as_str()).bind(i64::from(last));
@@ -89,14 +89,14 @@ impl ReadEvents for Transaction {
     }
 
     async fn last_event(&mut self) -> Result<i64> {
-        self.tell_all().await?;
+        self.write_events().await?;
         let row = self.first(sqlx::query("SELECT max(id) FROM events")).await?;
         let newest = row.as_ref().map_or(Ok(None), |row| Columns::of(row, "an event").ints())?;
         Ok(newest.unwrap_or(0))
     }
 
     async fn events_after(&mut self, query: &EventQuery) -> Result<Vec<TaskEvent>> {
-        self.tell_all().await?;
+        self.write_events().await?;
         let mut script = StatementBatch::of(
             "SELECT events.id, events.task_id, events.run_id, events.kind, events.created_at, \
              events.payload FROM events",
@@ -128,7 +128,7 @@ impl ReadEvents for Transaction {
 #[async_trait]
 impl WriteEvents for Transaction {
     async fn prune(&mut self, keep: &Retention) -> Result<(u64, u64)> {
-        self.tell_all().await?;
+        self.write_events().await?;
         let age = i64::try_from(keep.events.as_millis()).unwrap_or(i64::MAX);
         let before = self.moment().millis().saturating_sub(age);
         let events = sqlx::query(
@@ -162,9 +162,13 @@ impl WriteEvents for Transaction {
         Ok((events, runs))
     }
 
-    async fn tell(&mut self, events: &[NewTaskEvent]) -> Result<()> {
-        self.untold.extend_from_slice(events);
+    async fn add_events(&mut self, events: &[NewTaskEvent]) -> Result<()> {
+        self.pending_events.extend_from_slice(events);
         // Many events at once are not kept in memory.
-        if self.untold.len() > UNTOLD { self.tell_all().await } else { Ok(()) }
+        if self.pending_events.len() > MAX_PENDING_EVENTS {
+            self.write_events().await
+        } else {
+            Ok(())
+        }
     }
 }

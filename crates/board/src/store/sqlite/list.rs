@@ -76,7 +76,7 @@ fn filter(script: &mut StatementBatch, query: &TaskQuery) {
 
 /// Adds which tasks have a text in title or body. Databases agree on small and
 /// capital letters only within ASCII: of other texts, the longest part that is
-/// ASCII is asked for, and [`says`] decides.
+/// ASCII is asked for, and [`contains_text`] decides.
 fn search(script: &mut StatementBatch, text: &str) {
     let parts = text.split(|letter: char| !letter.is_ascii());
     let part = parts.max_by_key(|part| part.len()).unwrap_or_default().to_ascii_lowercase();
@@ -94,9 +94,9 @@ fn search(script: &mut StatementBatch, text: &str) {
 }
 
 /// Reports whether a text is in the title or the body, whatever its case.
-fn says(task: &Task, text: &str) -> bool {
+fn contains_text(task: &Task, text: &str) -> bool {
     let text = text.to_lowercase();
-    [&task.title, &task.body].iter().any(|said| said.to_lowercase().contains(&text))
+    [&task.title, &task.body].iter().any(|field| field.to_lowercase().contains(&text))
 }
 
 /// Returns the statement that gives the tasks of a page in order.
@@ -134,7 +134,8 @@ impl ReadLists for Transaction {
         match &query.text {
             Some(text) if !text.is_ascii() => {
                 let all = TaskQuery { limit: None, offset: 0, ..query.clone() };
-                let tasks = self.page(&all).await?.into_iter().filter(|task| says(task, text));
+                let tasks =
+                    self.page(&all).await?.into_iter().filter(|task| contains_text(task, text));
                 let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
                 Ok(tasks.skip(query.offset as usize).take(limit).collect())
             }
@@ -143,7 +144,7 @@ impl ReadLists for Transaction {
     }
 
     async fn visit(&mut self, query: &TaskQuery, each: &mut Visitor<'_>) -> Result<()> {
-        // What the database cannot tell apart is told apart here, so that here is counted, too.
+        // What the database cannot tell apart is distinguished here, so that here is counted, too.
         let exact = query.text.as_deref().filter(|text| !text.is_ascii());
         let (mut skip, mut left) = match exact {
             Some(_) => (query.offset, query.limit.unwrap_or(u32::MAX)),
@@ -153,7 +154,7 @@ impl ReadLists for Transaction {
         let script = selection(if exact.is_some() { &whole } else { query });
         self.one_by_one(script, &mut |row| {
             let task = tasks::read(row)?;
-            if exact.is_some_and(|text| !says(&task, text)) {
+            if exact.is_some_and(|text| !contains_text(&task, text)) {
                 return Ok(ControlFlow::Continue(()));
             }
             if skip > 0 {
@@ -233,7 +234,7 @@ impl ReadLists for Transaction {
         self.each(statement, tasks::read).await
     }
 
-    async fn blocked_often(
+    async fn blocked_repeatedly(
         &mut self,
         since: Time,
         at_least: u32,

@@ -340,8 +340,8 @@ impl WriteTasks for Transaction {
     }
 
     async fn delete_task(&mut self, task: &Task) -> Result<()> {
-        // What is still to be told about it goes with it.
-        self.untold.retain(|event| event.task != task.id);
+        // Pending reports about it go with it.
+        self.pending_events.retain(|event| event.task != task.id);
         let mut script = StatementBatch::of(PLACEHOLDER);
         script.value(self.moment()).push(", '{}')").end();
         script.push("DELETE FROM tasks WHERE id = ").value(&task.id).end();

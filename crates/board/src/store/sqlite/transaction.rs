@@ -31,7 +31,7 @@ pub(super) struct Transaction {
     /// latest with the commit, so that it costs no trip of its own.
     pub(super) unwritten: StatementBatch,
     /// Events that go there before the next that needs them.
-    pub(super) untold: Vec<NewTaskEvent>,
+    pub(super) pending_events: Vec<NewTaskEvent>,
     /// Whether something failed, so that there is nothing whole to commit.
     spoiled: bool,
 }
@@ -59,7 +59,7 @@ impl Transaction {
             lease,
             now,
             unwritten: StatementBatch::default(),
-            untold: Vec::new(),
+            pending_events: Vec::new(),
             spoiled: false,
         }
     }
@@ -176,7 +176,7 @@ impl Write for Transaction {
             let reason = "something in it failed; nothing was kept".to_owned();
             return Err(Error::Unreadable { what: "the transaction".to_owned(), reason });
         }
-        let mut last = self.tell_all_but_last().await?;
+        let mut last = self.write_events_but_last().await?;
         last.push("COMMIT");
         Self::run_script(&mut self, last).await?;
         self.lease.give_back();

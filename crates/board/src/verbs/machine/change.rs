@@ -54,7 +54,7 @@ pub(crate) struct TaskChange {
     pub(crate) task: Task,
     /// How its run ends, where it had one or needs one to hold what was said.
     pub(crate) ending: Option<RunEnding>,
-    /// What is told.
+    /// What is reported.
     pub(crate) events: Vec<(Kind, Value)>,
     /// What is said, for people to read.
     pub(crate) comment: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) struct TaskChange {
 pub(crate) struct RunEnding {
     /// How.
     pub(crate) outcome: Outcome,
-    /// What whoever worked says.
+    /// The summary by the one who worked on it.
     pub(crate) summary: Option<String>,
     /// The same for machines.
     pub(crate) metadata: Option<Value>,
@@ -91,7 +91,7 @@ impl TaskChange {
         Self { task, ending: None, events: Vec::new(), comment: None, forgives: false }
     }
 
-    pub(super) fn tell(mut self, kind: Kind, payload: Value) -> Self {
+    pub(super) fn with_event(mut self, kind: Kind, payload: Value) -> Self {
         self.events.push((kind, payload));
         self
     }
@@ -137,7 +137,7 @@ impl TaskChange {
 pub(super) enum QueuePosition {
     /// The one it had: it did not ask to be tried again.
     Kept,
-    /// The one of whoever comes now.
+    /// That of the caller.
     Last,
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn parent_finished(child: &Task, now: Time) -> TaskChange {
     }
 }
 
-/// A task that `child` waits for is not finished: it was taken up anew, or is
+/// A task that `child` waits for is not finished: it was taken up again, or is
 /// waited for from now on. A child that could be worked on has to wait again;
 /// what is being worked on, or was, is left at that.
 pub(crate) fn parent_unfinished(child: &Task, parent: &TaskId, now: Time) -> TaskChange {
@@ -194,7 +194,7 @@ pub(crate) fn parent_unfinished(child: &Task, parent: &TaskId, now: Time) -> Tas
     match child.status {
         Status::Ready => change
             .requeue(Role::Work, QueuePosition::Last, now)
-            .tell(Kind::Demoted, json!({ "parent": parent, "reason": "unfinished_parent" })),
+            .with_event(Kind::Demoted, json!({ "parent": parent, "reason": "unfinished_parent" })),
         Status::Triage
         | Status::Todo
         | Status::Scheduled

@@ -33,7 +33,7 @@ pub(crate) fn complete(
     let mut change = TaskChange::of(task, facts.now)
         .rest(Status::Done)
         .release(handoff(Outcome::Completed, done, role))
-        .tell(Kind::Completed, completion_payload(done, role));
+        .with_event(Kind::Completed, completion_payload(done, role));
     change.task.completed_at = Some(facts.now);
     change.task.started_at = task.started_at.or(Some(facts.now));
     if done.result.is_some() {
@@ -69,7 +69,7 @@ pub(crate) fn submit(
     let mut change = TaskChange::of(task, facts.now)
         .release(handoff(Outcome::Submitted, done, Role::Work))
         .requeue(Role::Review, QueuePosition::Last, facts.now)
-        .tell(Kind::Submitted, payload);
+        .with_event(Kind::Submitted, payload);
     change.task.started_at = task.started_at.or(Some(facts.now));
     if done.result.is_some() {
         change.task.result.clone_from(&done.result);
@@ -83,7 +83,7 @@ pub(crate) fn changes_comment(reason: &str) -> String {
     format!("CHANGES: {reason}")
 }
 
-/// Whoever looked at the work wants it changed.
+/// The reviewer wants the work changed.
 pub(crate) fn request_changes(
     task: &Task,
     facts: TaskFacts<'_>,
@@ -107,7 +107,7 @@ pub(crate) fn request_changes(
     let mut change = TaskChange::of(task, facts.now)
         .release(ending)
         .requeue(Role::Work, QueuePosition::Last, facts.now)
-        .tell(Kind::ChangesRequested, json!({ "reason": reason, "by": facts.by.name() }));
+        .with_event(Kind::ChangesRequested, json!({ "reason": reason, "by": facts.by.name() }));
     change.comment = Some(changes_comment(reason));
     change.forgives = true;
     Ok(change)
@@ -131,7 +131,7 @@ pub(crate) fn archive(task: &Task, facts: TaskFacts<'_>) -> Result<TaskChange, B
     let mut change = TaskChange::of(task, facts.now)
         .rest(Status::Archived)
         .release(ending)
-        .tell(Kind::Archived, json!({ "by": facts.by.name(), "was": task.status }));
+        .with_event(Kind::Archived, json!({ "by": facts.by.name(), "was": task.status }));
     change.forgives = true;
     Ok(change)
 }

@@ -86,13 +86,13 @@ pub(crate) fn reclaim(
     let mut change = TaskChange::of(task, facts.now)
         .release(ending)
         .requeue(facts.role(task), QueuePosition::Kept, facts.now)
-        .tell(Kind::Reclaimed, payload);
+        .with_event(Kind::Reclaimed, payload);
     change.forgives = true;
     Ok(change)
 }
 
 /// The task is given to a profile, or to nobody. What waits only because it
-/// failed goes on at once.
+/// failed continues at once.
 pub(crate) fn assign(
     task: &Task,
     facts: TaskFacts<'_>,
@@ -116,7 +116,7 @@ pub(crate) fn assign(
     if let Some(source) = source {
         payload["source"] = json!(source);
     }
-    let mut change = TaskChange::of(task, facts.now).tell(Kind::Assigned, payload);
+    let mut change = TaskChange::of(task, facts.now).with_event(Kind::Assigned, payload);
     change.task.assignee = to.cloned();
     if matches!(task.status, Status::Ready | Status::Review) {
         change.task.wake_at = None;
@@ -135,7 +135,7 @@ pub(crate) struct FailedRun<'a> {
     pub(crate) error: &'a str,
     pub(crate) exit_code: Option<i32>,
     /// How often the task failed for this cause, this time included; none where
-    /// it is no failure.
+    /// it is not a failure.
     pub(crate) failures: Option<u32>,
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn end_run(
     let change = TaskChange::of(task, facts.now)
         .release(ending)
         .requeue(failed.run.role, QueuePosition::Kept, facts.now)
-        .tell(kind(failed.outcome), failure_payload(failed));
+        .with_event(kind(failed.outcome), failure_payload(failed));
     let Some((failures, (limit, source))) =
         failed.failures.zip(limit(task, failed.outcome, policy))
     else {
@@ -168,7 +168,7 @@ pub(crate) fn end_run(
 }
 
 /// Returns the failures at which the task is given up, and who says so. A task's
-/// own number is about attempts that failed; being told to wait is no attempt.
+/// own number is about attempts that failed; being asked to wait is not an attempt.
 fn limit(task: &Task, cause: Outcome, policy: &FailurePolicy) -> Option<(u32, &'static str)> {
     let budget = policy.budgets.of(cause)?;
     match task.max_retries {
@@ -192,7 +192,7 @@ fn give_up(
     change.task.block_recurrences = 0;
     change.task.gate = true;
     change.task.attention = Some(reason);
-    change.tell(
+    change.with_event(
         Kind::GaveUp,
         json!({
             "failures": failures,
@@ -219,10 +219,10 @@ fn guard(
     let until = now.after(wait);
     change.task.wake_at = Some(until);
     change.task.guard = Some(reason.to_owned());
-    change.tell(Kind::RespawnGuarded, json!({ "reason": reason, "until": until }))
+    change.with_event(Kind::RespawnGuarded, json!({ "reason": reason, "until": until }))
 }
 
-/// Returns the event that tells of an end.
+/// Returns the event that reports an end.
 fn kind(outcome: Outcome) -> Kind {
     match outcome {
         Outcome::Crashed => Kind::Crashed,

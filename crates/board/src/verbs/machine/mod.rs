@@ -1,6 +1,6 @@
 //! The state machine: every way of a task from one status to another, each with
 //! its guard and its event, as pure functions. They take a task and what is
-//! known about it and return what becomes of it; `Transition` writes that down.
+//! known about it and return its outcome; `Transition` writes that down.
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -18,7 +18,7 @@
 //! | done, archived | ready, todo | `reopen` |
 //! | any but archived | archived | `archive` |
 //! | todo | ready | the last parent is finished |
-//! | ready | todo | a parent is taken up anew, or linked |
+//! | ready | todo | a parent is taken up again, or linked |
 
 mod change;
 mod finish;

@@ -41,7 +41,7 @@ pub(crate) fn block(task: &Task, facts: TaskFacts<'_>, block: &Block) -> Result<
     }
     match block.kind {
         Some(BlockKind::Dependency) => depend(task, facts, reason).map_err(Error::from),
-        kind => Ok(wait_for_person_or_moment(task, facts, reason, kind)),
+        kind => Ok(block_for_person_or_time(task, facts, reason, kind)),
     }
 }
 
@@ -59,7 +59,7 @@ fn depend(task: &Task, facts: TaskFacts<'_>, reason: &str) -> Result<TaskChange,
     let mut change = TaskChange::of(task, facts.now)
         .release(ending(Outcome::Blocked, reason, facts.role(task)))
         .rest(Status::Todo)
-        .tell(
+        .with_event(
             Kind::DependencyWait,
             json!({ "reason": reason, "kind": BlockKind::Dependency, "by": facts.by.name() }),
         );
@@ -70,7 +70,7 @@ fn depend(task: &Task, facts: TaskFacts<'_>, reason: &str) -> Result<TaskChange,
     Ok(change)
 }
 
-fn wait_for_person_or_moment(
+fn block_for_person_or_time(
     task: &Task,
     facts: TaskFacts<'_>,
     reason: &str,
@@ -95,7 +95,7 @@ fn wait_for_person_or_moment(
         task.gate = true;
         task.attention = Some(format!("blocked {recurrences} times in a row: {reason}"));
         payload["limit"] = json!(limit);
-        return change.tell(Kind::BlockLoopDetected, payload);
+        return change.with_event(Kind::BlockLoopDetected, payload);
     }
     if kind == Some(BlockKind::Transient) {
         let at = wake_at(facts.now, recurrences);
@@ -107,7 +107,7 @@ fn wait_for_person_or_moment(
             task.attention = Some(reason.to_owned());
         }
     }
-    change.tell(Kind::Blocked, payload)
+    change.with_event(Kind::Blocked, payload)
 }
 
 /// Reports whether somebody has to hear of a block: a person who blocks a task
@@ -153,10 +153,13 @@ pub(crate) fn schedule(
     let mut change = TaskChange::of(task, facts.now)
         .release(ending(Outcome::Scheduled, reason, facts.role(task)))
         .rest(Status::Scheduled)
-        .tell(Kind::Scheduled, json!({ "reason": reason, "wake_at": at, "by": facts.by.name() }));
+        .with_event(
+            Kind::Scheduled,
+            json!({ "reason": reason, "wake_at": at, "by": facts.by.name() }),
+        );
     change.task.wake_at = at;
     if at.is_none() && facts.by_worker() {
-        change.task.attention = Some(format!("put off until somebody takes it up: {reason}"));
+        change.task.attention = Some(format!("deferred until a person takes it up: {reason}"));
     }
     change.comment = Some(format!("SCHEDULED: {reason}"));
     Ok(change)
@@ -169,7 +172,7 @@ fn ending(outcome: Outcome, reason: &str, role: Role) -> RunEnding {
     ending
 }
 
-/// A person lets the task go on. How often it was blocked is remembered, unless
+/// A person lets the task continue. How often it was blocked is remembered, unless
 /// that is what the person had to decide about.
 pub(crate) fn unblock(
     task: &Task,
@@ -198,10 +201,10 @@ pub(crate) fn unblock(
     let payload = json!({
         "status": change.task.status, "was": task.status, "reason": reason, "by": facts.by.name()
     });
-    Ok(change.tell(Kind::Unblocked, payload))
+    Ok(change.with_event(Kind::Unblocked, payload))
 }
 
-/// Returns the comment that says why a task goes on.
+/// Returns the comment that says why a task continues.
 pub(crate) fn unblocking_comment(reason: &str) -> String {
     format!("UNBLOCK: {reason}")
 }
@@ -241,10 +244,10 @@ pub(crate) fn promote(
         "actor": facts.by.name(), "reason": reason, "forced": force,
         "was": task.status, "status": change.task.status,
     });
-    Ok(change.tell(Kind::PromotedManual, payload))
+    Ok(change.with_event(Kind::PromotedManual, payload))
 }
 
-/// The task is taken up anew.
+/// The task is taken up again.
 pub(crate) fn reopen(
     task: &Task,
     facts: TaskFacts<'_>,
@@ -271,7 +274,7 @@ pub(crate) fn reopen(
     let payload = json!({
         "reason": reason, "was": task.status, "status": change.task.status, "by": facts.by.name()
     });
-    Ok(change.tell(Kind::Reopened, payload))
+    Ok(change.with_event(Kind::Reopened, payload))
 }
 
 /// The moment that the task waited for has come. What waits for a person has
@@ -287,9 +290,9 @@ pub(crate) fn wake(task: &Task, facts: TaskFacts<'_>) -> Option<TaskChange> {
                 if task.status == Status::Blocked { Kind::Unblocked } else { Kind::Promoted };
             let change = change.requeue(facts.role(task), QueuePosition::Last, facts.now);
             let due = json!({ "reason": "due", "status": change.task.status });
-            Some(change.tell(kind, due))
+            Some(change.with_event(kind, due))
         }
-        // A guard that time lifts was told of when it was set.
+        // A guard that time lifts was reported when it was set.
         Status::Ready | Status::Review => {
             change.task.wake_at = None;
             change.task.guard = None;

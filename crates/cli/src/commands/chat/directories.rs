@@ -103,7 +103,7 @@ impl Directories {
 }
 
 /// Reports whether somebody works on a directory. A person's home and the root
-/// of everything are no projects, whatever lies in them.
+/// of everything are not projects, whatever lies in them.
 pub(super) fn is_project(dir: &Path, home: Option<&Path>) -> bool {
     let is_too_much = dir.parent().is_none() || home.is_some_and(|home| home.starts_with(dir));
     !is_too_much && MARKS.iter().any(|mark| dir.join(mark).exists())

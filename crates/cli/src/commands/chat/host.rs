@@ -11,7 +11,7 @@ use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
 use vestal_chat::{ChatError, ChatHost, OpenTarget, OpenedConversation};
 use vestal_conversations::Title;
 use vestal_runtime::{
-    ConversationChoice, OpenRequest, Placement, Runtime, SandboxChoice, Terminations,
+    ConversationChoice, OpenRequest, Runtime, SandboxChoice, SandboxPlacement, Terminations,
 };
 use vestal_sandbox::{Overrides, TaskName};
 
@@ -21,7 +21,6 @@ use crate::console::{self, CancelAnswers, TerminalMessage};
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
-use crate::program;
 use crate::signals;
 
 /// How long a command has to end by itself after Ctrl-C.
@@ -51,8 +50,9 @@ impl ChatProgram {
             ..OpenRequest::new(self.request.source.clone())
         };
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let other =
-            |task: &TaskName| Placement::In(SandboxChoice::new(task.clone(), Overrides::default()));
+        let other = |task: &TaskName| {
+            SandboxPlacement::In(SandboxChoice::new(task.clone(), Overrides::default()))
+        };
         match what {
             OpenTarget::First => self.request.clone(),
             OpenTarget::New { task, model, title } => OpenRequest {
@@ -60,14 +60,14 @@ impl ChatProgram {
                 title: title.clone().map(Title::Given),
                 placement: match task {
                     Some(task) => other(task),
-                    None => last().map_or(Placement::Remembered, Placement::In),
+                    None => last().map_or(SandboxPlacement::Remembered, SandboxPlacement::In),
                 },
                 ..base()
             },
             OpenTarget::Resume { id, task, model } => OpenRequest {
                 which: ConversationChoice::Id(id.clone()),
                 model: model.clone(),
-                placement: task.as_ref().map_or(Placement::Remembered, other),
+                placement: task.as_ref().map_or(SandboxPlacement::Remembered, other),
                 ..base()
             },
         }
@@ -79,7 +79,7 @@ impl ChatProgram {
         let context = Context::new(self.context.console, environment, global);
         let mut signals = signals::listen_or_fail()?;
         let _questions = QuestionsUntilSignal::end_with(signals::listen_or_fail()?)?;
-        let mut work = program::dispatch(&context, verb);
+        let mut work = crate::dispatch(&context, verb);
         let signal = tokio::select! {
             done = &mut work => return done,
             signal = signals.next() => signal,
@@ -93,8 +93,8 @@ impl ChatProgram {
     }
 }
 
-/// Ends the questions of a command with a signal. Whoever asks waits for the
-/// answer and for nothing else, so another task hears the signal.
+/// Ends the questions of a command with a signal. The asking task waits for the
+/// answer and for nothing else, so another task receives the signal.
 struct QuestionsUntilSignal {
     ending: JoinHandle<()>,
     _possible: CancelAnswers,
@@ -189,7 +189,7 @@ impl ChatProgram {
 
 pub(super) fn trouble(failure: &CommandFailure) -> ChatError {
     ChatError {
-        problem: failure.message().unwrap_or("nobody reads the output any more").to_owned(),
+        problem: failure.message().unwrap_or("the output is closed").to_owned(),
         advice: failure.advice().to_vec(),
     }
 }
@@ -240,8 +240,8 @@ async fn run_verb(
     };
     match parsed.verb {
         // A verb may be a chat again, which is why it is not part of this one.
-        Some(verb) => Box::pin(program::dispatch(context, verb)).await,
-        None => Err(CommandFailure::usage(format!("{} is no verb", line.join(" ")))),
+        Some(verb) => Box::pin(crate::dispatch(context, verb)).await,
+        None => Err(CommandFailure::usage(format!("{} is not a command", line.join(" ")))),
     }
 }
 

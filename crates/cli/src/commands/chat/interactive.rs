@@ -8,7 +8,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{ChatExit, ChatParts, HostMessage};
 use vestal_config::{Environment, Settings};
-use vestal_runtime::{ConversationChoice, OpenRequest, Placement, Termination};
+use vestal_runtime::{ConversationChoice, OpenRequest, SandboxPlacement, Termination};
 use vestal_sandbox::backend::HostDirectories;
 use vestal_sandbox::keys;
 use vestal_tui::{Colour, format};
@@ -99,8 +99,8 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Comm
     }
 }
 
-/// Returns the settings once they say who is asked. Whoever has said nothing
-/// about that yet is asked; nothing where there was no answer.
+/// Returns the settings once they choose a model. A person who has not
+/// chosen one yet is asked; nothing if there was no answer.
 async fn settings_with_model(
     context: &Context,
     args: &ChatArgs,
@@ -133,7 +133,7 @@ fn offered_mount(
     context: &Context,
     settings: &Settings,
     request: &OpenRequest,
-) -> Result<Option<Placement>, CommandFailure> {
+) -> Result<Option<SandboxPlacement>, CommandFailure> {
     project_mount(context, settings, request, |directories, here| {
         let question = format!(
             "Shall the agent work on {}? It becomes /workspace of a sandbox of its own. [y/n]",
@@ -148,12 +148,12 @@ fn offered_mount(
 }
 
 /// Returns the project that the question is asked in as the place of work, if
-/// somebody has agreed to that before. One that nobody was asked about is told.
+/// somebody has agreed to that before. One that nobody was asked about is reported.
 pub(super) fn agreed_mount(
     context: &Context,
     settings: &Settings,
     request: &OpenRequest,
-) -> Result<Option<Placement>, CommandFailure> {
+) -> Result<Option<SandboxPlacement>, CommandFailure> {
     project_mount(context, settings, request, |_, here| {
         context.console.note(&format!(
             "the agent does not see {}; --mount-cwd lets it work there, and `vestal chat` asks once",
@@ -168,10 +168,10 @@ fn project_mount(
     settings: &Settings,
     request: &OpenRequest,
     unanswered: impl FnOnce(&Directories, &Path) -> Option<bool>,
-) -> Result<Option<Placement>, CommandFailure> {
+) -> Result<Option<SandboxPlacement>, CommandFailure> {
     if !matches!(
         (&request.which, &request.placement),
-        (ConversationChoice::New, Placement::Remembered)
+        (ConversationChoice::New, SandboxPlacement::Remembered)
     ) {
         return Ok(None);
     }

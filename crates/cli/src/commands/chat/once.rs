@@ -12,7 +12,7 @@ use vestal_runtime::{Opened, Runtime, Termination, Terminations};
 use super::interactive::agreed_mount;
 use super::output::TurnOutput;
 use super::{ChatArgs, toolsets};
-use crate::agent::{self, Asking, Person};
+use crate::agent::{self, Asking, TerminalHuman};
 use crate::console::{status, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -65,8 +65,8 @@ impl OneShot<'_> {
     ) -> Result<QuestionEnd, CommandFailure> {
         let asking = Asking::default();
         let human: Arc<dyn Human> = if agent::is_present() {
-            let patience = runtime.settings().get(&keys::APPROVALS_TIMEOUT)?.value.duration();
-            Arc::new(Person::new(self.context.console, asking.clone(), patience))
+            let timeout = runtime.settings().get(&keys::APPROVALS_TIMEOUT)?.value.duration();
+            Arc::new(TerminalHuman::new(self.context.console, asking.clone(), timeout))
         } else {
             Arc::new(NoHuman)
         };

@@ -38,7 +38,7 @@ pub(super) struct TurnOutput {
     console: Console,
     answer: AnswerDisplay,
     /// Whether the calls of tools are shown.
-    tells_tools: bool,
+    shows_tools: bool,
     out: Sink,
     asking: Asking,
     words: TrimmedText,
@@ -50,7 +50,6 @@ pub(super) struct TurnOutput {
     waiting: Option<TurnWait>,
 }
 
-/// What the turn waits for.
 #[derive(Debug, Clone, Copy)]
 enum TurnWait {
     /// The answer of the model, since this moment.
@@ -113,7 +112,7 @@ impl TurnOutput {
     pub(super) fn new(
         console: Console,
         answer: AnswerDisplay,
-        tells_tools: bool,
+        shows_tools: bool,
         asking: Asking,
     ) -> Result<(Self, EventSink, UnboundedReceiver<TurnEvent>), CommandFailure> {
         let (sender, events) = unbounded_channel();
@@ -132,7 +131,7 @@ impl TurnOutput {
         let output = Self {
             console,
             answer,
-            tells_tools,
+            shows_tools,
             out,
             asking,
             words: TrimmedText::default(),
@@ -150,7 +149,7 @@ impl TurnOutput {
         &mut self,
         events: &mut UnboundedReceiver<TurnEvent>,
     ) -> Result<(), CommandFailure> {
-        let live = self.tells_tools && status::is_possible();
+        let live = self.shows_tools && status::is_possible();
         let mut ticks = tokio::time::interval(TICK);
         loop {
             tokio::select! {
@@ -283,7 +282,7 @@ impl TurnOutput {
             Some(after) => format!("; asking again in {}", text::took(after)),
             None => String::new(),
         };
-        let void = if was_shown { "; the answer begins anew" } else { "" };
+        let void = if was_shown { "; the answer restarts" } else { "" };
         self.console.warn(&format!("{reason}{next}{void}"));
         let now = Instant::now();
         let at = again.and_then(|after| now.checked_add(after));
@@ -311,7 +310,7 @@ impl TurnOutput {
     }
 
     async fn aside(&mut self, line: &str) -> Result<(), CommandFailure> {
-        if self.tells_tools {
+        if self.shows_tools {
             self.end_line().await?;
             self.console.aside(line);
         }

@@ -75,7 +75,7 @@ async fn standard_input(console: Console) -> Result<String, CommandFailure> {
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
         Err(error) => {
-            console.note("standard input is not all text; what is none was replaced");
+            console.note("standard input is not all text; other bytes were replaced");
             Ok(String::from_utf8_lossy(error.as_bytes()).into_owned())
         }
     }

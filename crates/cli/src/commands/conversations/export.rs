@@ -150,7 +150,7 @@ pub(super) fn render(summary: &ConversationSummary, history: &[Stored]) -> Strin
         let Passage { speaker, remark, words, calls } = passage(stored, Detail::Full);
         let remark = remark.map(|remark| format!(" ({remark})")).unwrap_or_default();
         write!(out, "\n## {}{remark}\n", text::printable(&speaker)).ok();
-        // What a tool says is no Markdown.
+        // What a tool says is not Markdown.
         if matches!(stored.message, Message::Tool(_)) {
             fenced(&mut out, &words);
         } else if !words.is_empty() {

@@ -91,7 +91,7 @@ fn row(summary: &ConversationSummary, now: Timestamp) -> Vec<Cell> {
     let conversation = &summary.conversation;
     let title = match &conversation.title {
         Some(title) => Cell::from(title),
-        None => Cell::styled(opening_words(&summary.preview), DIM),
+        None => Cell::styled(opening_text(&summary.preview), DIM),
     };
     vec![
         conversation.id.short().into(),
@@ -105,7 +105,7 @@ fn row(summary: &ConversationSummary, now: Timestamp) -> Vec<Cell> {
 
 /// Returns how a conversation without a title begins, no longer than a title
 /// would be.
-fn opening_words(preview: &str) -> String {
+fn opening_text(preview: &str) -> String {
     let mut characters = preview.chars();
     let shown: String = characters.by_ref().take(BEGINNING).collect();
     if characters.next().is_some() { format!("{shown}…") } else { shown }

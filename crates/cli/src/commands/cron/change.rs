@@ -9,7 +9,7 @@ use vestal_api::{ScheduleRequest, ScheduleView};
 use vestal_runtime::ProfileSchedules;
 use vestal_schedules::{MissedPolicy, Schedule, ScheduleStore};
 
-use super::{find, local, tell_runner};
+use super::{find, local, warn_without_runner};
 use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
@@ -25,11 +25,11 @@ const SHOWN: usize = 3;
 const CREATE_HELP: &str = "\
 SCHEDULE is a cron expression of five fields (minute hour day month weekday; names, ranges, lists and
 steps), an interval of elapsed time (every 30m, every 2h, every 1d), or one moment (at
-2026-12-24T18:00, in 20m). It means the clock on the wall in the time zone of --tz, else of this
-machine. A time that the clock skips comes at the next moment that exists, one that it shows twice
-comes once. PROMPT is what the agent is asked, in a new conversation each time; - reads it from
-standard input. Nobody can be asked during a run: approvals.cron_mode says what happens to dangerous
-commands (deny).
+2026-12-24T18:00, in 20m). Times are local times in the time zone of --tz, else of this
+machine. A time that a change of the clock skips runs at the next existing time; one that occurs twice
+runs once. PROMPT is what the agent is asked, in a new conversation each time; - reads it from
+standard input. A run cannot ask for approval: approvals.cron_mode decides about dangerous commands
+(deny).
 
 Examples:
   vestal cron create '0 9 * * 1-5' 'summarise what changed in /workspace since yesterday'
@@ -98,23 +98,23 @@ struct ScheduleOptions {
 
     /// What happens to moments at which no gateway was running [default: run].
     #[arg(long, value_name = "WHAT")]
-    missed: Option<Missed>,
+    missed: Option<MissedArg>,
 }
 
 /// What happens to moments that were missed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Missed {
+enum MissedArg {
     /// One run makes up for them.
     Run,
     /// They are reported only.
     Skip,
 }
 
-impl From<Missed> for MissedPolicy {
-    fn from(missed: Missed) -> Self {
+impl From<MissedArg> for MissedPolicy {
+    fn from(missed: MissedArg) -> Self {
         match missed {
-            Missed::Run => Self::Run,
-            Missed::Skip => Self::Skip,
+            MissedArg::Run => Self::Run,
+            MissedArg::Skip => Self::Skip,
         }
     }
 }
@@ -165,7 +165,7 @@ pub(super) async fn create(
         context.console.print(created.id.as_str())?;
         print_upcoming(context, &created, now);
     }
-    tell_runner(context).await?;
+    warn_without_runner(context).await?;
     Ok(Exit::Success)
 }
 
@@ -190,7 +190,7 @@ fn prompt(given: String) -> Result<String, CommandFailure> {
 }
 
 const EDIT_HELP: &str = "\
-What is not named stays. A new time or time zone counts from now, and a schedule whose one moment has
+Options that are not given keep their values. A new time or time zone counts from now, and a schedule whose one moment has
 passed is due again with a new one. An empty value goes back to the default, as in --model ''.
 
 Examples:
@@ -254,7 +254,7 @@ fn described(schedule: &Schedule) -> String {
 }
 
 const PAUSE_HELP: &str = "\
-A run in progress goes on. What is due while a schedule is paused is not missed.
+A run in progress continues. What is due while a schedule is paused is not missed.
 
 Example:
   vestal cron pause c_4x7k weekly";
@@ -345,13 +345,13 @@ pub(super) async fn resume(
             context.console.print(&format!("{} runs next at {next}", described(schedule)))?;
         }
     }
-    tell_runner(context).await?;
+    warn_without_runner(context).await?;
     finish(context, args.which.json, &resumed, now)
 }
 
 const REMOVE_HELP: &str = "\
 Removes schedules with the records of their runs; the conversations of the runs stay. Asks for
-confirmation on a terminal; without a terminal, -y is required. A run in progress goes on.
+confirmation on a terminal; without a terminal, -y is required. A run in progress continues.
 
 Example:
   vestal cron remove -y c_4x7k";

@@ -8,7 +8,9 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use vestal_api::SchedulesRunner;
-use vestal_schedules::{Error, ScheduleId, ScheduleStore, store_path};
+use vestal_schedules::{
+    Error, Schedule, ScheduleId, ScheduleStore, ScheduleTiming, Zone, store_path,
+};
 
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -102,11 +104,25 @@ async fn runner(context: &Context) -> Result<SchedulesRunner, CommandFailure> {
 }
 
 /// Says that nothing will run the schedules, if that is so.
-async fn tell_runner(context: &Context) -> Result<(), CommandFailure> {
+async fn warn_without_runner(context: &Context) -> Result<(), CommandFailure> {
     if let Some(reason) = runner(context).await?.reason {
         context.console.warn(&format!("nothing runs schedules now: {reason}"));
     }
     Ok(())
+}
+
+/// Says when a schedule is due: a moment as the clock on this machine's wall shows it, and what is by
+/// the clock of another time zone with that zone.
+fn timing(schedule: &Schedule) -> String {
+    match &schedule.timing {
+        ScheduleTiming::Instant(at) => format!("at {}", local(*at)),
+        ScheduleTiming::Every { .. } => schedule.timing.to_string(),
+        ScheduleTiming::Cron(_) | ScheduleTiming::At(_) => {
+            let zone = schedule.zone.name();
+            let is_own = zone == Zone::system().name();
+            if is_own { schedule.timing.to_string() } else { format!("{} {zone}", schedule.timing) }
+        }
+    }
 }
 
 /// Returns a moment as the clock on this machine shows it.

@@ -9,10 +9,11 @@ use vestal_api::{
     ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner, dollars, is_overdue,
 };
 use vestal_schedules::{
-    Delivered, Schedule, ScheduleRun, ScheduleRunStatus, ScheduleState, ScheduleStore, Trigger,
+    Delivered, Schedule, ScheduleRun, ScheduleRunStatus, ScheduleState, ScheduleStore,
+    ScheduleTiming, Trigger,
 };
 
-use super::{find, local, runner};
+use super::{find, local, runner, timing};
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -79,7 +80,7 @@ pub(super) async fn list(
         table.row(vec![
             schedule.id.as_str().into(),
             schedule.name.as_str().into(),
-            schedule.timing.to_string().into(),
+            timing(schedule).into(),
             next,
             last,
             schedule.runs.to_string().into(),
@@ -166,10 +167,13 @@ pub(super) async fn show(
     line("id", schedule.id.as_str())?;
     line("name", &schedule.name)?;
     line("state", schedule.state.word())?;
-    let timing = schedule.timing.to_string();
-    let words = schedule.timing.in_words();
-    let more = if words == timing { String::new() } else { format!(" ({words})") };
-    line("schedule", &format!("{timing}{more}"))?;
+    let words = match schedule.timing {
+        ScheduleTiming::Cron(_) => format!(" ({})", schedule.timing.in_words()),
+        ScheduleTiming::Every { .. } | ScheduleTiming::At(_) | ScheduleTiming::Instant(_) => {
+            String::new()
+        }
+    };
+    line("schedule", &format!("{}{words}", timing(&schedule)))?;
     line("timezone", schedule.zone.name())?;
     if let Some(next) = schedule.next_at.filter(|_| is_overdue(&schedule, now)) {
         let runner = runner(context).await?;
@@ -280,7 +284,7 @@ pub(super) async fn runs(
     ]);
     for run in &runs {
         table.row(row(run));
-        if let Some(why) = trouble_words(run) {
+        if let Some(why) = failure_text(run) {
             table.note(&why, DIM, 2);
         }
     }
@@ -310,7 +314,7 @@ fn took(run: &ScheduleRun) -> Option<String> {
 }
 
 /// Returns what a person should know of a run besides its status.
-fn trouble_words(run: &ScheduleRun) -> Option<String> {
+fn failure_text(run: &ScheduleRun) -> Option<String> {
     let missed = (run.missed > 1).then(|| format!("{} moments were missed", run.missed));
     let delivery = (run.delivered == Delivered::Failed)
         .then(|| format!("not delivered: {}", run.delivery_error.as_deref().unwrap_or("unknown")));
@@ -329,7 +333,7 @@ fn print_outputs(context: &Context, runs: &[ScheduleRun]) -> Result<Exit, Comman
         let head =
             format!("run {} of {}: {}, {at}{by_hand}", run.id, run.schedule, run.status.word());
         console.print(&console.paint(style(run.status), &head))?;
-        if let Some(why) = trouble_words(run) {
+        if let Some(why) = failure_text(run) {
             console.print(&text::harmless(&why))?;
         }
         if !run.output.is_empty() {
@@ -347,15 +351,15 @@ fn print_outputs(context: &Context, runs: &[ScheduleRun]) -> Result<Exit, Comman
 }
 
 const STATUS_HELP: &str = "\
-Says who runs schedules, what is due next, what is in progress, and which schedules have trouble. The
-exit code is 1 if there are active schedules and nobody runs them, or the last run of a schedule
+Shows what runs schedules, what is due next, what is in progress, and which schedules have trouble. The
+exit code is 1 if there are active schedules and nothing runs them, or the last run of a schedule
 failed, was lost or was missed.
 
 Examples:
   vestal cron status
   vestal cron status --json | jq .runner";
 
-/// Show who runs schedules, what is due next and what went wrong.
+/// Show what runs schedules, what is due next and what went wrong.
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_HELP)]
 pub(super) struct StatusArgs {
@@ -403,9 +407,9 @@ fn trouble(runs: &[ScheduleRun]) -> Vec<&ScheduleRun> {
     let mut seen = BTreeSet::new();
     let ended = runs.iter().filter(|run| !run.status.is_open());
     let last = ended.filter(|run| seen.insert(run.schedule.clone()));
-    let is_trouble =
-        |run: &&ScheduleRun| run.status.is_trouble() || run.delivered == Delivered::Failed;
-    last.filter(is_trouble).take(TROUBLE).collect()
+    let is_failure =
+        |run: &&ScheduleRun| run.status.is_failure() || run.delivered == Delivered::Failed;
+    last.filter(is_failure).take(TROUBLE).collect()
 }
 
 fn print_status(

@@ -12,8 +12,8 @@ use vestal_agent::{EventSink, TurnEvent};
 use vestal_api::ScheduleRunView;
 use vestal_runtime::{Runtime, Termination};
 use vestal_schedules::{
-    Clock, Delivered, DeliveryError, Executor, RunJob, RunOutcome, RunOwner, RunReport, Schedule,
-    ScheduleRun, ScheduleRunId, ScheduleStore, keys, run_claimed,
+    Delivered, DeliveryError, Executor, RunJob, RunOutcome, RunOwner, RunReport, Schedule,
+    ScheduleClock, ScheduleRun, ScheduleRunId, ScheduleStore, keys, run_claimed,
 };
 
 use super::{find, runner};
@@ -61,7 +61,7 @@ pub(super) async fn run(
     let (store, id) = find(store, &args.id).await?;
     if args.background {
         if let Some(reason) = runner(context).await?.reason {
-            return Err(CommandFailure::new("nobody is there to run it in the background")
+            return Err(CommandFailure::new("no gateway is running to run it in the background")
                 .advise(reason)
                 .advise("to run it here: the same command without --background")
                 .with_exit(Exit::No));
@@ -111,7 +111,7 @@ async fn in_foreground(
     let (events, received) = unbounded_channel();
     let executor = Arc::new(Foreground { runtime: runtime.clone(), events });
     let stop = CancellationToken::new();
-    let clock = Clock::system();
+    let clock = ScheduleClock::system();
     let shared: Arc<dyn Executor> = Arc::clone(&executor) as _;
     let mut running =
         Box::pin(run_claimed(store, shared, schedule, run, timeout, stop.clone(), &clock));

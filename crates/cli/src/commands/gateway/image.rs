@@ -8,7 +8,8 @@ use std::time::Duration;
 use vestal_config::Environment;
 use vestal_supervisor::{ControlError, Manager, SupervisorRequest, ask, read_desired};
 
-use super::lifecycle::{no_answer, start_supervised};
+use super::lifecycle::start_supervised;
+use super::orders::no_answer;
 use super::slots::HomeSlots;
 use crate::commands::supervise;
 use crate::context::Context;
@@ -60,6 +61,15 @@ pub(super) async fn supervision(context: &Context) -> Result<Option<Supervision>
     let is_image = is_on(context.environment(), IMAGE);
     let list = SupervisorRequest::List { slots: Some(Vec::new()) };
     match ask(&HomeSlots::new(context)?.run_dir(), &list, ANSWER_WITHIN).await {
+        // Its socket is reached through the directory; its processes are not.
+        Ok(answer) if is_image && answer.holder.host != this_host() => Err(CommandFailure::new(
+            format!(
+                "this home is supervised already by process {} on {}, since {}",
+                answer.holder.process.pid, answer.holder.host, answer.holder.since
+            ),
+        )
+        .advise("two containers cannot share a data directory: end one, or give this one its own")
+        .with_exit(Exit::No)),
         Ok(answer) if is_image || answer.holder.manager == Manager::Container => {
             Ok(Some(Supervision::Running))
         }
@@ -67,6 +77,11 @@ pub(super) async fn supervision(context: &Context) -> Result<Option<Supervision>
         Err(error) if is_image => Err(no_answer(&error)),
         Ok(_) | Err(_) => Ok(None),
     }
+}
+
+/// Returns the name of this machine or container.
+fn this_host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Runs the gateway of the chosen profile supervised.

@@ -10,7 +10,8 @@ use vestal_api::UnitView;
 use vestal_config::Environment;
 use vestal_supervisor::{ControlError, Manager, SupervisorRequest, UnitScope, ask, unit_text};
 
-use super::lifecycle::{no_answer, refuse_inside};
+use super::lifecycle::refuse_inside;
+use super::orders::no_answer;
 use super::slots::HomeSlots;
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -125,7 +126,7 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
             }
         });
     }
-    unit.tell(context, args.json)
+    unit.print_view(context, args.json)
 }
 
 pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit, CommandFailure> {
@@ -143,7 +144,7 @@ pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit,
     if !args.json {
         context.console.print(&format!("removed {}", unit.path.display()))?;
     }
-    unit.tell(context, args.json)
+    unit.print_view(context, args.json)
 }
 
 impl SystemdUnit {
@@ -223,11 +224,11 @@ impl SystemdUnit {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(CommandFailure::new(format!("systemctl {words} failed: {said}")))
+        let printed = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(CommandFailure::new(format!("systemctl {words} failed: {printed}")))
     }
 
-    fn tell(&self, context: &Context, json: bool) -> Result<Exit, CommandFailure> {
+    fn print_view(&self, context: &Context, json: bool) -> Result<Exit, CommandFailure> {
         if json {
             context.console.print_json(&self.view())?;
         }
@@ -235,14 +236,14 @@ impl SystemdUnit {
     }
 }
 
-/// Returns the directory of the system's own units, or the first one that systemd is told to look in.
+/// Returns the directory of the system's own units, or the first one that systemd is configured to look in.
 fn system_units(environment: &Environment) -> PathBuf {
-    let told = environment.non_empty("SYSTEMD_UNIT_PATH");
-    let first = told.and_then(|dirs| std::env::split_paths(dirs).next());
+    let configured = environment.non_empty("SYSTEMD_UNIT_PATH");
+    let first = configured.and_then(|dirs| std::env::split_paths(dirs).next());
     first.filter(|dir| dir.is_absolute()).unwrap_or_else(|| "/etc/systemd/system".into())
 }
 
-/// Tells homes apart in the names of units (FNV-1a).
+/// Distinguishes homes in the names of units (FNV-1a).
 fn hash(root: &Path) -> u32 {
     root.as_os_str()
         .as_encoded_bytes()

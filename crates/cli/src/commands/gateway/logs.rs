@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use vestal_api::{GatewayLogLineView, LogSource, log_sources};
-use vestal_logs::{Level, LogFilter, LogWatch, Merged, SourcedEntry};
+use vestal_logs::{Level, LogFilter, LogWatch, MergedLogs, SourcedEntry};
 
 use super::ChosenGateways;
 use crate::console::{json, text};
@@ -22,8 +22,8 @@ const COMPLETE_AFTER: Duration = Duration::from_millis(100);
 /// How often logs that are followed are looked at although nobody told of a change, as where they are
 /// written through another mount.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often they are looked at where the system cannot tell of changes.
-const LOOK_UNTOLD: Duration = Duration::from_millis(500);
+/// How often they are looked at where the system cannot report changes.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 const AFTER_HELP: &str = "\
 What the agent and the gateway of a profile did, from all of its logs, by time. An entry of several lines
@@ -93,12 +93,13 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Comm
         level: args.level,
         session: args.session.clone(),
         since: args.since.map(|since| since.time(Timestamp::now())),
+        text: None,
     };
     let takes_all = filter == LogFilter::default() && args.source.is_empty();
     let begun = Timestamp::now();
-    let mut merged = Merged::new(log_sources(&root, profiles, wanted), filter);
+    let mut merged = MergedLogs::new(log_sources(&root, profiles, wanted), filter);
     // Watched before they are read: what is written in between is noticed.
-    let mut changes = if args.follow { LogChanges::watch(&merged) } else { LogChanges::Untold };
+    let mut changes = if args.follow { LogChanges::watch(&merged) } else { LogChanges::Polled };
     let last = merged.last(args.entries);
     if last.is_empty() && !args.follow && !args.json {
         context.console.note(if takes_all {
@@ -130,37 +131,37 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Comm
 /// How a follower learns that there may be more to read.
 enum LogChanges {
     /// The system tells.
-    Told(AsyncFd<LogWatch>),
+    Watched(AsyncFd<LogWatch>),
     /// It does not, so that the logs are looked at from time to time.
-    Untold,
+    Polled,
 }
 
 impl LogChanges {
-    fn watch(merged: &Merged) -> Self {
+    fn watch(merged: &MergedLogs) -> Self {
         #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
         let watch = LogWatch::new(merged.files())
             .and_then(|watch| AsyncFd::with_interest(watch, Interest::READABLE));
         match watch {
-            Ok(watch) => Self::Told(watch),
+            Ok(watch) => Self::Watched(watch),
             Err(error) => {
                 tracing::debug!(%error, "logs are looked at from time to time");
-                Self::Untold
+                Self::Polled
             }
         }
     }
 
     /// Watches the logs that were added, and a directory in which more may come to be.
-    fn add(&mut self, merged: &Merged, dir: Option<PathBuf>) {
-        let Self::Told(watch) = self else { return };
+    fn add(&mut self, merged: &MergedLogs, dir: Option<PathBuf>) {
+        let Self::Watched(watch) = self else { return };
         if let Err(error) = watch.get_mut().add(merged.files(), dir) {
             tracing::debug!(%error, "logs are looked at from time to time");
-            *self = Self::Untold;
+            *self = Self::Polled;
         }
     }
 
     /// Waits for a change, or as long as one may go unnoticed.
     async fn next(&mut self) {
-        let Self::Told(watch) = self else { return tokio::time::sleep(LOOK_UNTOLD).await };
+        let Self::Watched(watch) = self else { return tokio::time::sleep(POLL_EVERY).await };
         let woken = match tokio::time::timeout(LOOK_EVERY, watch.readable_mut()).await {
             // Before it is read: what comes after that wakes again.
             Ok(Ok(mut ready)) => {
@@ -172,7 +173,7 @@ impl LogChanges {
         };
         if let Err(error) = woken.and_then(|()| watch.get_mut().take()) {
             tracing::debug!(%error, "logs are looked at from time to time");
-            *self = Self::Untold;
+            *self = Self::Polled;
         }
     }
 }

@@ -3,7 +3,9 @@
 mod image;
 mod install;
 mod lifecycle;
+mod listeners;
 mod logs;
+mod orders;
 mod run;
 pub(crate) mod slots;
 mod status;
@@ -14,9 +16,8 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 
-pub(crate) use lifecycle::{
-    change, hand_over, no_answer, refuse_inside, stop_before_removal, supervisor_failed,
-};
+pub(crate) use lifecycle::{change, hand_over, refuse_inside, stop_before_removal};
+pub(crate) use orders::{no_answer, supervisor_failed};
 pub(super) use run::listen_for_signals;
 pub(super) use status::find as find_gateways;
 

@@ -77,6 +77,9 @@ pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Comma
                 ))
                 .with_exit(exit));
         }
+        Err(error) if error.is_permanent() => {
+            return Err(CommandFailure::new(error.to_string()).with_exit(Exit::Permanent));
+        }
         Err(error) => return Err(CommandFailure::new(error.to_string())),
     };
     // From here on whatever keeps it from starting is on record.
@@ -111,6 +114,9 @@ async fn serve(
     let wanted = GatewaySettings::new(loaded)
         .map_err(|error| CommandFailure::from(error).with_exit(Exit::Permanent))?
         .map_err(|error| CommandFailure::new(error.to_string()).with_exit(Exit::Permanent))?;
+    if args.supervised {
+        context.become_service();
+    }
     let (sender, receiver) = mpsc::channel(4);
     listen_for_signals(context.environment(), sender.clone())
         .map_err(|error| CommandFailure::io("listen for signals", &error))?;
@@ -144,7 +150,8 @@ async fn serve(
 fn serving(wanted: &GatewaySettings, settings: &Settings) -> String {
     let mut parts = Vec::new();
     if let Some(server) = &wanted.api_server {
-        parts.push(format!("API on {}:{}", server.host, server.port));
+        parts.extend(server.host.as_ref().map(|host| format!("API on {host}:{}", server.port)));
+        parts.extend(server.socket.as_ref().map(|socket| format!("API on {}", socket.display())));
     }
     if wanted.dispatch {
         parts.push("the boards".to_owned());

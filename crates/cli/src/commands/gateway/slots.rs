@@ -31,7 +31,6 @@ pub(super) const DASHBOARD_STOP_WITHIN: Duration = Duration::from_secs(15);
 /// What is not ready by then is started again.
 const READY_WITHIN: Duration = Duration::from_mins(2);
 
-/// The slots of a home.
 #[derive(Debug, Clone)]
 pub(crate) struct HomeSlots {
     profiles: Profiles,

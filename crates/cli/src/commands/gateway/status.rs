@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::{DASHBOARD_SLOT, GatewayStatusView, GatewayView};
+use vestal_api::{DASHBOARD_SLOT, GatewayStatusView, GatewayView, ManagerKind};
 use vestal_config::ProfileName;
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
@@ -14,19 +14,24 @@ use vestal_supervisor::{
 
 use super::ChosenGateways;
 use super::install::SystemdUnit;
-use super::lifecycle::no_answer;
+use super::listeners::add_foreign;
+use super::orders::no_answer;
 use super::slots::HomeSlots;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 
+/// Less free space than this is none: a message, its index and the log of the database take as much.
+const NO_SPACE: u64 = 256 << 10;
+
 /// A supervisor answers at once; one that takes longer is stuck or boots.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 const STATUS_HELP: &str = "\
-The exit code is 0 if the gateway runs, is ready and serves all that it is set to, otherwise 1; with
---all, if all of them do. Nothing is started or changed.
+The exit code is 0 if the gateway runs, is ready, serves all that it is set to and no other process
+listens in its place, otherwise 1; with --all, if that is so of all of them; with --wanted, of those that
+are to run, and a supervisor keeps them. Nothing is started or changed.
 
 Examples:
   vestal gateway status
@@ -39,16 +44,28 @@ pub(super) struct StatusArgs {
     #[command(flatten)]
     which: ChosenGateways,
 
+    /// All gateways that are wanted to run, and the dashboard if it is; none is wanted is well, too.
+    #[arg(long, conflicts_with_all = ["all", "dashboard"])]
+    wanted: bool,
+
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit, CommandFailure> {
-    let view = find(context, args.which.slots(context)?).await?;
-    let dashboard = view.dashboard.iter().filter(|_| args.which.dashboard);
+    let slots = if args.wanted { None } else { args.which.slots(context)? };
+    let mut view = find(context, slots).await?;
+    if args.wanted {
+        view.gateways.retain(is_in_use);
+        view.dashboard = view.dashboard.filter(is_in_use);
+    }
+    let dashboard = view.dashboard.iter().filter(|_| args.which.dashboard || args.wanted);
     let all_run = view.gateways.iter().chain(dashboard).all(GatewayView::is_healthy);
-    let exit = if all_run { Exit::Success } else { Exit::No };
+    // Nobody would start again what is wanted.
+    let is_kept = !args.wanted || view.manager.kind != ManagerKind::None;
+    let trouble = full_disk(context)?;
+    let exit = if all_run && is_kept && trouble.is_none() { Exit::Success } else { Exit::No };
     if args.json {
         context.console.print_json(&view)?;
         return Ok(exit);
@@ -56,7 +73,7 @@ pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit,
     context.console.print(&format!("Manager: {}", view.manager.line()))?;
     let shown = |dashboard: &&GatewayView| match args.which {
         ChosenGateways { dashboard: true, .. } => true,
-        ChosenGateways { all, .. } => all && is_in_use(dashboard),
+        ChosenGateways { all, .. } => args.wanted || all && is_in_use(dashboard),
     };
     for gateway in view.gateways.iter().chain(view.dashboard.iter().filter(shown)) {
         show(context, gateway)?;
@@ -64,12 +81,29 @@ pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit,
     if let Some(advice) = view.advice() {
         context.console.note(&advice);
     }
+    if let Some(trouble) = trouble {
+        context.console.warn(&trouble);
+    }
     Ok(exit)
 }
 
-/// Reports whether a dashboard is anything but down as it is wanted to be.
-fn is_in_use(dashboard: &GatewayView) -> bool {
-    dashboard.state != SlotState::Stopped || dashboard.reason.is_some()
+/// Says that no space is left for what gateways store, if that is so. They run on without it, and what
+/// they say about themselves is as old as the last space.
+fn full_disk(context: &Context) -> Result<Option<String>, CommandFailure> {
+    let root = context.home()?.root().to_owned();
+    let Ok(found) = rustix::fs::statvfs(&root) else { return Ok(None) };
+    let is_full = found.f_blocks > 0 && found.f_bavail.saturating_mul(found.f_frsize) < NO_SPACE;
+    Ok(is_full.then(|| {
+        format!(
+            "no space is left in {}: turns are refused, and what is shown here may be old",
+            root.display()
+        )
+    }))
+}
+
+/// Reports whether a service is anything but down as it is wanted to be.
+fn is_in_use(service: &GatewayView) -> bool {
+    service.state != SlotState::Stopped || service.reason.is_some()
 }
 
 fn show(context: &Context, gateway: &GatewayView) -> Result<(), CommandFailure> {
@@ -83,7 +117,7 @@ fn show(context: &Context, gateway: &GatewayView) -> Result<(), CommandFailure> 
         DASHBOARD_SLOT => line("service", "dashboard")?,
         profile => line("gateway", profile)?,
     }
-    line("state", gateway.state_word())?;
+    line("state", gateway.state_name())?;
     if let Some(pid) = gateway.pid {
         line("pid", &pid.to_string())?;
     }
@@ -99,6 +133,9 @@ fn show(context: &Context, gateway: &GatewayView) -> Result<(), CommandFailure> 
         let more = more.map(|more| format!(" ({more})")).unwrap_or_default();
         line("listener", &format!("{} {}{more}", part.name, part.state))?;
     }
+    for listener in &gateway.foreign_listeners {
+        line("stranger", &listener.line())?;
+    }
     if let Some(at) = &gateway.next_start_at {
         line("next start", at)?;
     }
@@ -106,6 +143,9 @@ fn show(context: &Context, gateway: &GatewayView) -> Result<(), CommandFailure> 
         line("reason", reason)?;
     }
     line("log", &gateway.log)?;
+    for listener in &gateway.foreign_listeners {
+        console.warn(&format!("{}: {}", text::printable(&listener.address), listener.advice()));
+    }
     if let Some(advice) = gateway.advice() {
         console.note(&advice);
     }
@@ -150,17 +190,20 @@ pub(super) async fn list(context: &Context, args: &ListArgs) -> Result<Exit, Com
         let up = gateway.up_seconds.map(|seconds| text::span(Duration::from_secs(seconds)));
         table.row(vec![
             name.into(),
-            Cell::styled(gateway.state_word(), style),
+            Cell::styled(gateway.state_name(), style),
             or_none(gateway.pid.map(|pid| pid.to_string())).into(),
             or_none(up).into(),
             gateway.restarts.to_string().into(),
             or_none(gateway.last_exit.as_ref().map(|exit| exit.how.clone())).into(),
         ]);
         // The last column has it already where a process has nothing to say about its end.
-        let is_said =
+        let is_shown =
             |reason: &String| gateway.last_exit.as_ref().is_some_and(|exit| exit.how == *reason);
-        if let Some(reason) = gateway.reason.as_ref().filter(|reason| !is_said(reason)) {
+        if let Some(reason) = gateway.reason.as_ref().filter(|reason| !is_shown(reason)) {
             table.note(reason, DIM, 2);
+        }
+        for listener in &gateway.foreign_listeners {
+            table.note(&listener.line(), RED, 2);
         }
         for part in gateway.listeners.iter().filter(|_| gateway.is_degraded()) {
             if let Some(error) = &part.error {
@@ -200,7 +243,7 @@ async fn show_unsupervised(slots: &HomeSlots, status: &mut SlotStatus) {
 
 /// Reports whether another process may have what a slot is there for: its own is down, or is only
 /// finding out.
-fn may_be_in_vain(status: &SlotStatus) -> bool {
+fn is_not_serving(status: &SlotStatus) -> bool {
     match status.state {
         SlotState::Stopped | SlotState::Starting | SlotState::Backoff | SlotState::Failed => true,
         SlotState::Running | SlotState::Stopping => false,
@@ -213,7 +256,7 @@ fn show_dashboard(slots: &HomeSlots, status: &mut SlotStatus) {
     let Some(instance) = vestal_dashboard::find_instance(&slots.run_dir()) else { return };
     let pid = instance.process.pid;
     if status.pid != Some(pid) {
-        if !may_be_in_vain(status) {
+        if !is_not_serving(status) {
             return;
         }
         status.state = SlotState::Running;
@@ -269,13 +312,14 @@ pub(in crate::commands) async fn find(
         found.slots.retain(|status| is_wanted(status) && status.name != DASHBOARD_SLOT);
     }
     for status in &mut found.slots {
-        if may_be_in_vain(status) {
+        if is_not_serving(status) {
             show_unsupervised(&slots, status).await;
         }
     }
     found.services.iter_mut().for_each(|service| show_dashboard(&slots, service));
     let now = Timestamp::now();
     let mut view = GatewayStatusView::new(holder.as_ref(), found.slots, found.services, now);
+    add_foreign(context, &slots, &mut view).await;
     if holder.is_none() {
         view.manager.unit = SystemdUnit::installed(context, &slots).map(|unit| unit.view());
     }

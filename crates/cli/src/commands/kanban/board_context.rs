@@ -8,7 +8,7 @@ use vestal_api::{WorkerEnd, closest_name};
 use vestal_board::boards::{Boards, BoardsError, ChosenBy, CurrentBoard, Make, Slug};
 use vestal_board::{Authority, Board, Error, Run, TaskId, settings};
 use vestal_config::{ProfileName, Settings};
-use vestal_dispatcher::{PATIENCE, Stopped, stop_worker};
+use vestal_dispatcher::{STOP_TIMEOUTS, Stopped, stop_worker};
 
 use super::dispatch;
 use crate::console::{Console, json};
@@ -147,7 +147,7 @@ impl<'c> BoardContext<'c> {
     }
 
     /// As [`BoardContext::by`], by the name they give.
-    pub(super) fn in_name_of(&self, name: Option<&str>) -> Authority {
+    pub(super) fn authority_of(&self, name: Option<&str>) -> Authority {
         match name.map(str::trim).filter(|name| !name.is_empty()) {
             Some(name) => Authority::Person(name.to_owned()),
             None => self.by(),
@@ -201,7 +201,7 @@ impl<'c> BoardContext<'c> {
             return Ok(WorkerEnd::None);
         }
         let launcher = dispatch::launcher(self)?;
-        Ok(match stop_worker(board, run, Some(&launcher), PATIENCE).await? {
+        Ok(match stop_worker(board, run, Some(&launcher), STOP_TIMEOUTS).await? {
             Stopped::Gone => WorkerEnd::Stopped,
             Stopped::Survived(_) => WorkerEnd::Survives,
             Stopped::Elsewhere => WorkerEnd::Elsewhere,

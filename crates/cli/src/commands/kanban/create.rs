@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use vestal_api::TaskView;
 use vestal_board::verbs::{Initial, NewTask, TaskEdit};
-use vestal_board::{Status, Task, Time};
-use vestal_config::ProfileName;
+use vestal_board::{Status, Task, TaskWorkspace, Time};
+use vestal_config::{ProfileName, too_wide};
+use vestal_dispatcher::{WorkspaceError, check_workspace};
 
 use super::board_context::BoardContext;
 use super::display::{self, ShownChange};
@@ -61,13 +62,8 @@ pub(super) struct CreateArgs {
     #[arg(long = "parent", value_name = "ID")]
     parents: Vec<String>,
 
-    /// Where to work: scratch, dir:PATH, worktree or worktree:PATH.
-    #[arg(short, long, value_name = "WHERE", value_parser = parse_workspace, default_value = "scratch")]
-    workspace: WorkspaceChoice,
-
-    /// Branch of the worktree [default: wt/ID].
-    #[arg(long, value_name = "NAME")]
-    branch: Option<String>,
+    #[command(flatten)]
+    workspace: WorkspaceArgs,
 
     /// Tenant: a namespace with its own share of the worker slots.
     #[arg(long, value_name = "NAME")]
@@ -115,7 +111,7 @@ pub(super) struct CreateArgs {
 
     /// Initial status: `running` queues the task as usual, `blocked` waits for a person.
     #[arg(long, value_name = "STATUS", default_value = "running")]
-    initial_status: InitialStatus,
+    initial_status: InitialStatusArg,
 
     #[command(flatten)]
     when: TimeArgs,
@@ -125,8 +121,24 @@ pub(super) struct CreateArgs {
     json: bool,
 }
 
+/// Where the task is worked on.
+#[derive(Debug, Args)]
+struct WorkspaceArgs {
+    /// Where to work: scratch, dir:PATH, worktree or worktree:PATH.
+    #[arg(short, long, value_name = "WHERE", value_parser = parse_workspace, default_value = "scratch")]
+    workspace: WorkspaceChoice,
+
+    /// Create the directory of --workspace dir:PATH if it does not exist.
+    #[arg(long)]
+    create_workspace: bool,
+
+    /// Branch of the worktree [default: wt/ID].
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum InitialStatus {
+enum InitialStatusArg {
     Running,
     Blocked,
 }
@@ -136,7 +148,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit
         return import::run(ctx, file, args.created_by.as_deref(), args.json).await;
     }
     let json = args.json;
-    let by = ctx.in_name_of(args.created_by.as_deref());
+    let by = ctx.authority_of(args.created_by.as_deref());
     let board = ctx.board().await?;
     let mut parents = Vec::with_capacity(args.parents.len());
     for parent in &args.parents {
@@ -146,9 +158,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit
         Some(text) => text_or_stdin(text).await?,
         None => String::new(),
     };
-    let workdir =
-        if args.workspace.is_left_to_the_board() { ctx.default_workdir().await? } else { None };
-    let home = ctx.settings().home().root();
+    let workspace = args.workspace.of_task(ctx).await?;
     let reviewer = args.reviewer.as_deref().map(parse_assignee).transpose()?.flatten();
     let initial = initial(args.triage, args.initial_status, args.when.moment())?;
     let new = NewTask {
@@ -156,7 +166,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit
         body,
         assignee: args.assignee.as_deref().map(parse_assignee).transpose()?.flatten(),
         parents,
-        workspace: args.workspace.resolve(home, workdir.as_deref(), args.branch)?,
+        workspace,
         tenant: args.tenant,
         priority: args.priority,
         initial,
@@ -183,17 +193,51 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit
     hint(ctx, &hints)
 }
 
+impl WorkspaceArgs {
+    /// Returns the workspace of the new task. One in which no worker could begin is refused.
+    async fn of_task(self, ctx: &BoardContext<'_>) -> Result<TaskWorkspace, CommandFailure> {
+        let workdir =
+            if self.workspace.uses_board_default() { ctx.default_workdir().await? } else { None };
+        let home = ctx.settings().home().root();
+        let workspace = self.workspace.resolve(home, workdir.as_deref(), self.branch)?;
+        if self.create_workspace {
+            make_workspace(&workspace)?;
+        }
+        check_workspace(&workspace, None, ctx.settings().environment()).await.map_err(|error| {
+            let failure = CommandFailure::usage(error.to_string());
+            match error {
+                WorkspaceError::Missing { .. } => failure
+                    .advise("correct the path, or add --create-workspace to create the directory"),
+                _ => failure.advise("--workspace scratch works in the sandbox of the task alone"),
+            }
+        })?;
+        Ok(workspace)
+    }
+}
+
+/// Creates the directory that a task is to work in. The places that it may not be are refused first.
+fn make_workspace(workspace: &TaskWorkspace) -> Result<(), CommandFailure> {
+    let TaskWorkspace::Dir { path } = workspace else {
+        return Err(CommandFailure::usage("--create-workspace applies to --workspace dir:PATH"));
+    };
+    if let Some(reason) = too_wide(path, None) {
+        return Err(CommandFailure::usage(format!("cannot work in {}: {reason}", path.display())));
+    }
+    std::fs::create_dir_all(path)
+        .map_err(|error| CommandFailure::io(&format!("create {}", path.display()), &error))
+}
+
 /// Returns where a task begins, of what was asked for.
 fn initial(
     triage: bool,
-    status: InitialStatus,
+    status: InitialStatusArg,
     at: Option<Time>,
 ) -> Result<Initial, CommandFailure> {
     match (triage, status, at) {
-        (false, InitialStatus::Running, None) => Ok(Initial::Queue),
-        (false, InitialStatus::Running, Some(at)) => Ok(Initial::At(at)),
-        (true, InitialStatus::Running, None) => Ok(Initial::Triage),
-        (false, InitialStatus::Blocked, None) => Ok(Initial::Blocked),
+        (false, InitialStatusArg::Running, None) => Ok(Initial::Queue),
+        (false, InitialStatusArg::Running, Some(at)) => Ok(Initial::At(at)),
+        (true, InitialStatusArg::Running, None) => Ok(Initial::Triage),
+        (false, InitialStatusArg::Blocked, None) => Ok(Initial::Blocked),
         _ => Err(CommandFailure::usage(
             "use only one of --triage, --initial-status blocked, --at and --in",
         )),

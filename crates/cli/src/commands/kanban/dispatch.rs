@@ -11,8 +11,8 @@ use vestal_board::dispatch::{Bucket, DispatchPolicy, DispatchResult, Shown};
 use vestal_board::{Time, settings};
 use vestal_config::ProfileName;
 use vestal_dispatcher::{
-    DispatchEvent, DispatchMode, Dispatcher, DispatcherOptions, GcPolicy, OpenBoards, PATIENCE,
-    ProgramLauncher, WatchLock,
+    DispatchEvent, DispatchMode, Dispatcher, DispatcherOptions, GcPolicy, OpenBoards,
+    ProgramLauncher, STOP_TIMEOUTS, WatchLock,
 };
 
 use vestal_gateway::DispatcherHost;
@@ -126,7 +126,7 @@ async fn once(
         return Ok(DispatchResult::default());
     };
     let console = ctx.console();
-    let tell = move |event: DispatchEvent| match event {
+    let on_event = move |event: DispatchEvent| match event {
         // The result is printed as a whole at the end.
         DispatchEvent::Started { .. }
         | DispatchEvent::Finished { .. }
@@ -136,7 +136,7 @@ async fn once(
         | DispatchEvent::Collected { .. } => {}
         event => console.warn(&event.to_string()),
     };
-    let dispatcher = Dispatcher::new(options(ctx, policy, None, tell)?);
+    let dispatcher = Dispatcher::new(options(ctx, policy, None, on_event)?);
     let all = OpenBoards::new(ctx.boards().clone(), None).all().await?;
     let result = dispatcher.tick(&board, &all, mode).await;
     for other in all {
@@ -167,8 +167,8 @@ fn configured_policy(
     ctx: &BoardContext<'_>,
 ) -> Result<(DispatchPolicy, Vec<String>), CommandFailure> {
     let (mut policy, warnings) = settings::policy(ctx.settings(), ctx.boards().host().clone())?;
-    // What becomes of tasks that fail is not for each profile to say: whoever
-    // notices a failure has to say the same.
+    // What becomes of tasks that fail is not up to each profile: every
+    // process that notices a failure must do the same.
     policy.failures = settings::failures(&ctx.context.settings_of_default()?)?;
     Ok((policy, warnings))
 }
@@ -207,7 +207,7 @@ fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<DispatchPolicy,
 pub(super) fn hosted(ctx: &BoardContext<'_>) -> Result<DispatcherHost, CommandFailure> {
     let policy = policy(ctx, &DispatchArgs::default())?;
     let retention = GcPolicy::from_settings(ctx.settings())?;
-    let tell = |event: DispatchEvent| match event {
+    let on_event = |event: DispatchEvent| match event {
         DispatchEvent::NotStarted { .. }
         | DispatchEvent::Survived { .. }
         | DispatchEvent::Problem { .. } => tracing::warn!("{event}"),
@@ -215,7 +215,7 @@ pub(super) fn hosted(ctx: &BoardContext<'_>) -> Result<DispatcherHost, CommandFa
     };
     let boards = ctx.boards().clone();
     Ok(DispatcherHost {
-        dispatcher: Dispatcher::new(options(ctx, policy, Some(retention), tell)?),
+        dispatcher: Dispatcher::new(options(ctx, policy, Some(retention), on_event)?),
         boards: OpenBoards::new(boards.clone(), None),
         watch_lock: Box::new(move || WatchLock::take(&boards, None)),
     })
@@ -225,7 +225,7 @@ fn options(
     ctx: &BoardContext<'_>,
     policy: DispatchPolicy,
     retention: Option<GcPolicy>,
-    tell: impl Fn(DispatchEvent) + Send + Sync + 'static,
+    on_event: impl Fn(DispatchEvent) + Send + Sync + 'static,
 ) -> Result<DispatcherOptions, CommandFailure> {
     let home = ctx.context.home()?;
     let launcher = launcher(ctx)?;
@@ -238,10 +238,10 @@ fn options(
         launcher: Arc::new(launcher),
         profiles: Arc::new(profiles),
         environment: ctx.context.environment().clone(),
-        patience: PATIENCE,
+        timeouts: STOP_TIMEOUTS,
         interval: settings::dispatch_interval(ctx.settings())?,
         retention,
-        on_event: Arc::new(tell),
+        on_event: Arc::new(on_event),
     })
 }
 
@@ -380,10 +380,10 @@ async fn watch(
     let boards = OpenBoards::new(ctx.boards().clone(), only);
     let printer = Printer::new(ctx.console(), json);
     printer.begin(&described(ctx, &policy))?;
-    let telling = printer.clone();
-    let tell = move |event: DispatchEvent| telling.tell(&event);
+    let event_printer = printer.clone();
+    let on_event = move |event: DispatchEvent| event_printer.on_event(&event);
     let retention = GcPolicy::from_settings(ctx.settings())?;
-    let dispatcher = Dispatcher::new(options(ctx, policy, Some(retention), tell)?);
+    let dispatcher = Dispatcher::new(options(ctx, policy, Some(retention), on_event)?);
     let mut signal = None;
     let shutdown = async {
         tokio::select! {
@@ -459,7 +459,7 @@ impl Printer {
         self.console.paint(DIM, &display::clock(Time::now()))
     }
 
-    fn tell(&self, event: &DispatchEvent) {
+    fn on_event(&self, event: &DispatchEvent) {
         let printed = if self.json {
             self.print_json(&DispatchEventView::new(event, Time::now()))
         } else {

@@ -173,7 +173,7 @@ pub(super) async fn finish(
     if json {
         ctx.print(&settled.view())?;
     } else {
-        settled.tell(ctx)?;
+        settled.print(ctx)?;
     }
     Ok(Exit::Success)
 }
@@ -185,7 +185,7 @@ impl SettledChange {
     }
 
     /// Says it to people: a line for the task, and notes for the rest.
-    pub(super) fn tell(&self, ctx: &BoardContext<'_>) -> Result<(), CommandFailure> {
+    pub(super) fn print(&self, ctx: &BoardContext<'_>) -> Result<(), CommandFailure> {
         let console = ctx.console();
         let task = &self.task;
         let mut line = format!("{} {}", self.done, task.id);
@@ -240,7 +240,7 @@ where
         match done.await {
             Ok(settled) => {
                 if !json {
-                    settled.tell(ctx)?;
+                    settled.print(ctx)?;
                 }
                 views.push(BulkMovedView::Moved(Box::new(settled.view())));
             }

@@ -138,7 +138,7 @@ pub(super) async fn run(
     let home = ctx.settings().home().root();
     let mut import = Import { board, workdir, home, lines, named, parents: HashMap::new() };
     import.check().await?;
-    let by = ctx.in_name_of(created_by);
+    let by = ctx.authority_of(created_by);
     let mut creation = import.board.creation(&by).await?;
     let (mut ids, mut existed) = (Vec::new(), 0);
     let mut names: HashMap<String, TaskId> = HashMap::new();

@@ -18,7 +18,7 @@ use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const MERGE_HELP: &str = "\
-All that stands in the way is said before anything is changed: conflicts, files with changes of your
+Everything in the way is reported before anything is changed: conflicts, files with changes of your
 own that would be overwritten, a missing name for the commit. Either all of it is merged or nothing.
 The task's working tree stays as it is, and what it has not committed is merged too: as part of the one
 commit of a squash, or as a commit of its own.

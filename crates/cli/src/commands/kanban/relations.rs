@@ -248,7 +248,7 @@ pub(super) async fn comment(
 ) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let text = text_or_stdin(joined(&args.text).unwrap_or_default()).await?;
-    let by = ctx.in_name_of(args.author.as_deref());
+    let by = ctx.authority_of(args.author.as_deref());
     let number = board.comment(&by, &id, text.trim()).await?;
     if args.json {
         ctx.print(&CommentedView { task_id: id.to_string(), comment_id: number })?;
@@ -308,7 +308,7 @@ pub(super) async fn attach(
         content_type: args.content_type,
         source: AttachmentSource::File(args.path),
     };
-    let by = ctx.in_name_of(args.author.as_deref());
+    let by = ctx.authority_of(args.author.as_deref());
     let attachment = board.attach(&by, &id, new).await?;
     if args.json {
         ctx.print(&AttachmentView::from(&attachment))?;

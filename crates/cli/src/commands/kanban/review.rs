@@ -96,7 +96,12 @@ async fn look(
 pub(super) fn explain(error: &DiffError) -> CommandFailure {
     let failure = CommandFailure::new(error.to_string());
     match error {
-        DiffError::NoTree { .. } | DiffError::NoAttempt { .. } => failure.with_exit(Exit::No),
+        DiffError::Scratch { .. } => failure.with_exit(Exit::No).advise(
+            "what its worker attached: vestal kanban show ID; the files: vestal shell, in /workspace/kanban",
+        ),
+        DiffError::NoTree { .. } | DiffError::Directory { .. } | DiffError::NoAttempt { .. } => {
+            failure.with_exit(Exit::No)
+        }
         DiffError::Workspace(_) => failure,
     }
 }
@@ -150,8 +155,8 @@ fn print_stat(console: Console, files: &[ChangedFileView]) -> Result<(), Command
 
 const REVIEW_HELP: &str = "\
 On a terminal, without options, your editor ($VISUAL, $EDITOR) opens with the quoted changes: write
-below the lines that you mean, as in mail. With comments the task is sent back and they are what its
-next attempt is told to do; without any you are asked whether it is done. The task must be in review.
+below the lines that you mean, as in mail. With comments the task is sent back, and they are the
+instructions of its next attempt; without any you are asked whether it is done. The task must be in review.
 
 Examples:
   vestal kanban review t_4x7k
@@ -236,7 +241,7 @@ pub(super) async fn review(
                 if confirm::is_possible() && ctx.console().ask(&question) {
                     return approve(ctx, &board, &id, args.json).await;
                 }
-                ctx.console().note("nothing was said; the task is still in review");
+                ctx.console().note("no comment was written; the task is still in review");
                 return Ok(Exit::No);
             }
             written
@@ -266,7 +271,7 @@ async fn read_review(file: &str) -> Result<Review, CommandFailure> {
             .map_err(|error| CommandFailure::usage(format!("cannot read {file}: {error}")))?
     };
     serde_json::from_str(&text)
-        .map_err(|error| CommandFailure::usage(format!("{file} is no review: {error}")))
+        .map_err(|error| CommandFailure::usage(format!("{file} is not a review: {error}")))
 }
 
 /// Lets the person write between the quoted changes.

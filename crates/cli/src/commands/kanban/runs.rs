@@ -257,6 +257,8 @@ pub(super) async fn worker(
 ) -> Result<Exit, CommandFailure> {
     // Before anything else: from here on a signal ends the worker in good order.
     let signals = signals::listen();
+    // A dispatcher starts it in the home of Vestal.
+    ctx.context.become_service();
     let done = match signals {
         Ok(signals) if args.sweep => sweep_run(ctx, &args, signals).await,
         Ok(signals) => work_on_task(ctx, &args, signals).await,

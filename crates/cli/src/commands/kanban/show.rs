@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use vestal_api::{TaskContextView, TaskDetailsView};
-use vestal_board::verbs::Sheet;
+use vestal_board::verbs::TaskSheet;
 use vestal_board::{BlockKind, Board, Status, Task, TaskEvent, TaskId};
 
 use super::board_context::BoardContext;
@@ -55,7 +55,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit,
     Ok(Exit::Success)
 }
 
-fn head(console: Console, sheet: &Sheet) -> String {
+fn head(console: Console, sheet: &TaskSheet) -> String {
     let task = &sheet.task;
     let mut out = format!("{}\n", console.paint(BOLD, &text::printable(&display::title(task))));
     let status = console.paint(
@@ -151,7 +151,7 @@ fn indented(console: Console, words: &str) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-fn relatives(console: Console, sheet: &Sheet) -> Result<(), CommandFailure> {
+fn relatives(console: Console, sheet: &TaskSheet) -> Result<(), CommandFailure> {
     for (name, relatives) in [("waits for", &sheet.parents), ("wanted by", &sheet.children)] {
         for relative in relatives {
             let status = display::painted_status(console, relative.status);
@@ -163,7 +163,7 @@ fn relatives(console: Console, sheet: &Sheet) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-fn files(console: Console, board: &Board, sheet: &Sheet) -> Result<(), CommandFailure> {
+fn files(console: Console, board: &Board, sheet: &TaskSheet) -> Result<(), CommandFailure> {
     if sheet.attachments.is_empty() {
         return Ok(());
     }
@@ -180,7 +180,7 @@ fn files(console: Console, board: &Board, sheet: &Sheet) -> Result<(), CommandFa
     console.print_table(&table)
 }
 
-fn comments(console: Console, sheet: &Sheet) -> Result<(), CommandFailure> {
+fn comments(console: Console, sheet: &TaskSheet) -> Result<(), CommandFailure> {
     if sheet.comments.is_empty() {
         return Ok(());
     }

@@ -96,7 +96,7 @@ pub(super) fn parse_workspace(text: &str) -> Result<WorkspaceChoice, String> {
 
 impl WorkspaceChoice {
     /// Reports whether the board has to say where.
-    pub(super) fn is_left_to_the_board(&self) -> bool {
+    pub(super) fn uses_board_default(&self) -> bool {
         matches!(self, Self::Dir(None) | Self::Worktree(None))
     }
 
@@ -149,7 +149,7 @@ impl WorkspaceChoice {
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandFailure> {
     let failed = |error| CommandFailure::io("find the current directory", &error);
     let path = std::path::absolute(path).map_err(failed)?;
-    // `..` is taken out by name: whoever works there later must end up where
+    // `..` is removed by name: a worker must later end up where
     // the name says, not where a link led at the moment of asking.
     Ok(path.components().fold(PathBuf::new(), |mut clean, part| {
         match part {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_told_with_what_is() {
+    fn an_invalid_moment_is_reported_with_valid_ones() {
         for wrong in ["", "soon", "25:00", "2026-13-01", "tomorrow"] {
             assert!(at(wrong).is_err_and(|error| error.contains("09:30")), "{wrong}");
         }

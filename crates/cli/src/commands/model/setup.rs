@@ -31,7 +31,7 @@ pub(super) struct SetupArgs {}
 
 pub(super) async fn run(context: &Context, _: SetupArgs) -> Result<Exit, CommandFailure> {
     if !agent::is_present() {
-        return Err(CommandFailure::usage("questions need a terminal, and there is none")
+        return Err(CommandFailure::usage("questions need a terminal")
             .advise("without one: vestal config set model.provider NAME, vestal model set NAME")
             .advise("and the key in .env beside the file that `vestal config path` names"));
     }

@@ -95,14 +95,14 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Comma
     let name = args.name.as_deref().map(named).transpose()?;
     let imported = context.profiles()?.import(&args.file, name.as_ref())?;
     let (home, console) = (&imported.home, context.console);
-    let telling = vestal_api::telling_settings(home);
+    let safety = vestal_api::safety_settings(home);
     if args.json {
         console.print_json(&ImportedProfileView {
             name: home.profile().to_string(),
             path: home.dir().display().to_string(),
             files: imported.files,
             left_out: imported.left_out,
-            telling_settings: telling,
+            telling_settings: safety,
         })?;
         return Ok(Exit::Success);
     }
@@ -112,8 +112,8 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Comma
     for path in imported.left_out {
         console.note(&format!("left out {path}, which is not imported"));
     }
-    if !telling.is_empty() {
-        let keys = telling.join(", ");
+    if !safety.is_empty() {
+        let keys = safety.join(", ");
         let show = format!("vestal -p {profile} config show --changed");
         console.warn(&format!("its settings include {keys}; check them first: {show}"));
     }

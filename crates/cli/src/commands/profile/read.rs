@@ -29,7 +29,7 @@ pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, CommandFa
     let current = context.home_if_any();
     let listing = context.profiles()?.list(current.as_ref());
     let console = context.console;
-    if let Some(trouble) = context.tolerate_choice() {
+    if let Some(trouble) = context.fall_back_to_default() {
         console.warn(&trouble.to_string());
     }
     if args.json {

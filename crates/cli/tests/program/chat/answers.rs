@@ -3,20 +3,20 @@
 use insta::assert_json_snapshot;
 use vestal_scripted_model::{BilledUsage, Script, ScriptedReply};
 
-use super::world::{Chatting, terminal};
-use crate::support::World;
+use super::fixture::{ChatFixture, terminal};
+use crate::support::ProgramFixture;
 
 #[test]
 fn the_answer_is_all_there_is_on_standard_output() {
-    let chat = Chatting::replies([ScriptedReply::text("\n\n  Hello\nworld.\n\n\n")]);
+    let chat = ChatFixture::replies([ScriptedReply::text("\n\n  Hello\nworld.\n\n\n")]);
     let outcome = chat.ask("greet").exits(0);
     assert_eq!(outcome.text(), "  Hello\nworld.\n");
     assert_eq!(outcome.stderr, "");
 }
 
 #[test]
-fn a_tool_runs_in_the_sandbox_and_is_told_of_on_standard_error() {
-    let chat = Chatting::replies([
+fn a_tool_runs_in_the_sandbox_and_is_reported_on_standard_error() {
+    let chat = ChatFixture::replies([
         terminal("echo from-$((40 + 2))").with_text("Let me look."),
         ScriptedReply::text("It said so."),
     ]);
@@ -29,7 +29,7 @@ fn a_tool_runs_in_the_sandbox_and_is_told_of_on_standard_error() {
 
 #[test]
 fn quiet_prints_the_final_answer_alone() {
-    let chat = Chatting::replies([
+    let chat = ChatFixture::replies([
         terminal("true").with_text("Let me look."),
         ScriptedReply::text("Done."),
     ]);
@@ -42,7 +42,7 @@ fn quiet_prints_the_final_answer_alone() {
 fn the_json_object_has_the_promised_shape() {
     let usage =
         |input, output| BilledUsage { input, output, cache_read: 5, ..BilledUsage::default() };
-    let chat = Chatting::replies([
+    let chat = ChatFixture::replies([
         terminal("true").usage(usage(100, 10)),
         ScriptedReply::text("Done.").with_reasoning("It is easy.").usage(usage(120, 20)),
     ]);
@@ -60,7 +60,7 @@ fn a_stream_that_had_to_be_repeated_leaves_nothing_behind_in_a_pipe() {
         ScriptedReply::text("A broken beginning that nobody should see.").cut_after(2),
         ScriptedReply::text("Whole."),
     ]);
-    let chat = Chatting::new(script);
+    let chat = ChatFixture::new(script);
     let mut command = chat.command(["chat", "-q", "go"]);
     command.env("VESTAL_API_MAX_RETRIES", "1");
     let outcome = crate::support::finish(command.spawn().unwrap()).exits(0);
@@ -70,11 +70,11 @@ fn a_stream_that_had_to_be_repeated_leaves_nothing_behind_in_a_pipe() {
 
 #[test]
 fn a_turn_leaves_a_log_without_what_was_said() {
-    let chat = Chatting::replies([terminal("true"), ScriptedReply::text("A secret answer.")]);
+    let chat = ChatFixture::replies([terminal("true"), ScriptedReply::text("A secret answer.")]);
     chat.ask("a secret question").exits(0);
-    let log = std::fs::read_to_string(chat.world.home().join("logs/agent.log")).unwrap();
-    for told in ["turn started", "model answered", "tool ended", "turn ended"] {
-        assert!(log.contains(told), "{told}: {log}");
+    let log = std::fs::read_to_string(chat.fixture.home().join("logs/agent.log")).unwrap();
+    for reported in ["turn started", "model answered", "tool ended", "turn ended"] {
+        assert!(log.contains(reported), "{reported}: {log}");
     }
     assert!(!log.contains("secret"), "{log}");
     // Each line names the conversation, by which the log is searched; and nothing is amiss.
@@ -88,12 +88,12 @@ fn a_turn_leaves_a_log_without_what_was_said() {
         "{found}"
     );
     assert!(found.contains(": turn ended outcome="), "{found}");
-    assert!(!chat.world.home().join("logs/errors.log").exists(), "{log}");
+    assert!(!chat.fixture.home().join("logs/errors.log").exists(), "{log}");
 }
 
 #[test]
 fn the_help_explains_the_exit_codes() {
-    let help = World::new().vestal(["chat", "--help"]).exits(0).text();
+    let help = ProgramFixture::new().vestal(["chat", "--help"]).exits(0).text();
     for part in ["3 the provider failed", "4 stopped", "5 the provider refused", "130 interrupted"]
     {
         assert!(help.contains(part), "{part}: {help}");
@@ -102,7 +102,7 @@ fn the_help_explains_the_exit_codes() {
 
 #[test]
 fn a_conversation_goes_on_with_the_model_it_was_held_with() {
-    let chat = Chatting::replies(["one", "two", "three"].map(ScriptedReply::text));
+    let chat = ChatFixture::replies(["one", "two", "three"].map(ScriptedReply::text));
     chat.vestal(["chat", "-m", "other", "-q", "begin"]).exits(0);
     chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
     chat.vestal(["chat", "-q", "begin anew"]).exits(0);

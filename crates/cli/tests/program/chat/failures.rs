@@ -3,12 +3,12 @@
 use serde_json::json;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedFinish, ScriptedReply};
 
-use super::world::{Chatting, terminal};
-use crate::support::{ProgramOutcome, World};
+use super::fixture::{ChatFixture, terminal};
+use crate::support::{ProgramFixture, ProgramOutcome};
 
 /// Asks a model that replies with this alone.
 fn asked(reply: ScriptedReply) -> ProgramOutcome {
-    Chatting::new(Script::replies([reply])).ask("go")
+    ChatFixture::new(Script::replies([reply])).ask("go")
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_provider_that_fails_is_exit_code_3_and_nothing_on_standard_output() {
 
 #[test]
 fn a_provider_that_cannot_be_reached_is_exit_code_3() {
-    let chat = Chatting::new(Script::new());
+    let chat = ChatFixture::new(Script::new());
     let mut command = chat.command(["chat", "-q", "go"]);
     // A port that was free a moment ago and that nobody serves.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -45,8 +45,8 @@ fn a_provider_that_cannot_be_reached_is_exit_code_3() {
 }
 
 #[test]
-fn a_failed_turn_is_told_in_json_and_by_the_exit_code() {
-    let chat = Chatting::new(Script::replies([ScriptedReply::error(401, "no such key")]));
+fn a_failed_turn_is_reported_in_json_and_by_the_exit_code() {
+    let chat = ChatFixture::new(Script::replies([ScriptedReply::error(401, "no such key")]));
     let outcome = chat.vestal(["chat", "--json", "-q", "go"]).exits(3);
     let json = outcome.json();
     assert_eq!(json["failed"], true);
@@ -65,7 +65,7 @@ fn a_spent_budget_is_exit_code_4_with_what_the_model_says_to_it() {
             .reply(ScriptedReply::text("So far so good.")),
         ReplyRule::always().reply(terminal("date +%N")),
     ]);
-    let chat = Chatting::new(script);
+    let chat = ChatFixture::new(script);
     let outcome = chat.vestal(["chat", "-q", "go", "--max-turns", "2"]).exits(4);
     assert_eq!(outcome.text(), "So far so good.\n");
     assert!(outcome.stderr.contains("stopped after 3 model calls"), "{outcome:?}");
@@ -73,7 +73,7 @@ fn a_spent_budget_is_exit_code_4_with_what_the_model_says_to_it() {
 
 #[test]
 fn a_model_that_goes_round_in_circles_is_exit_code_4() {
-    let chat = Chatting::new(Script::rules([ReplyRule::always().reply(terminal("false"))]));
+    let chat = ChatFixture::new(Script::rules([ReplyRule::always().reply(terminal("false"))]));
     let args = ["chat", "-q", "go", "--set", "tool_loop_guardrails.stop_after=3"];
     let outcome = chat.vestal(args).exits(4);
     assert_eq!(outcome.text(), "");
@@ -87,26 +87,26 @@ fn a_refusal_is_exit_code_5() {
 }
 
 #[test]
-fn without_a_model_it_is_said_in_two_lines_what_to_set_and_nothing_is_made() {
-    let world = World::new();
-    let outcome = world.vestal(["chat", "-q", "go"]).exits(1);
+fn without_a_model_it_is_reported_in_two_lines_what_to_set_and_nothing_is_made() {
+    let fixture = ProgramFixture::new();
+    let outcome = fixture.vestal(["chat", "-q", "go"]).exits(1);
     assert_eq!(outcome.text(), "");
     let lines: Vec<&str> = outcome.stderr.lines().collect();
     assert_eq!(lines.len(), 3, "{outcome:?}");
     assert_eq!(lines[0], "error: no model is configured");
     assert!(lines[1].contains("vestal config set model.default"), "{outcome:?}");
     assert!(lines[2].contains("VESTAL_API_KEY"), "{outcome:?}");
-    assert!(!world.home().join("state.db").exists());
-    let json = world.vestal(["chat", "--json", "-q", "go"]).exits(1).json();
+    assert!(!fixture.home().join("state.db").exists());
+    let json = fixture.vestal(["chat", "--json", "-q", "go"]).exits(1).json();
     assert_eq!(json["error"], "no model is configured");
 }
 
 #[test]
 fn a_store_that_cannot_be_used_is_exit_code_125() {
-    let chat = Chatting::replies([ScriptedReply::text("Never said.")]);
-    std::fs::create_dir_all(chat.world.home()).unwrap();
+    let chat = ChatFixture::replies([ScriptedReply::text("Never said.")]);
+    std::fs::create_dir_all(chat.fixture.home()).unwrap();
     std::fs::write(
-        chat.world.home().join("state.db"),
+        chat.fixture.home().join("state.db"),
         "not a database, but long enough".repeat(99),
     )
     .unwrap();
@@ -118,7 +118,7 @@ fn a_store_that_cannot_be_used_is_exit_code_125() {
 
 #[test]
 fn a_conversation_that_is_not_there_is_exit_code_1() {
-    let chat = Chatting::replies([]);
+    let chat = ChatFixture::replies([]);
     chat.vestal(["chat", "-c", "-q", "go"]).exits(1);
     let outcome = chat.vestal(["chat", "-r", "nobody", "-q", "go"]).exits(1);
     assert!(outcome.stderr.contains("there is no conversation \"nobody\""), "{outcome:?}");
@@ -126,7 +126,7 @@ fn a_conversation_that_is_not_there_is_exit_code_1() {
 
 #[test]
 fn a_tool_or_arguments_that_make_no_sense_are_the_models_to_mend() {
-    let chat = Chatting::replies([
+    let chat = ChatFixture::replies([
         ScriptedReply::tool_call("termnal", json!({"command": "true"})),
         ScriptedReply::tool_call("terminal", "{\"command\": "),
         ScriptedReply::text("Sorry."),

@@ -4,11 +4,11 @@ use std::fs;
 
 use vestal_scripted_model::{Script, ScriptedReply};
 
-use super::world::Chatting;
-use crate::support::{ProgramOutcome, World};
+use super::fixture::ChatFixture;
+use crate::support::{ProgramFixture, ProgramOutcome};
 
 /// Runs the program with this on standard input.
-fn piped(chat: &Chatting, args: &[&str], input: &[u8]) -> ProgramOutcome {
+fn piped(chat: &ChatFixture, args: &[&str], input: &[u8]) -> ProgramOutcome {
     use std::io::Write as _;
     let mut command = chat.command(args);
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
@@ -16,13 +16,13 @@ fn piped(chat: &Chatting, args: &[&str], input: &[u8]) -> ProgramOutcome {
     crate::support::finish(child)
 }
 
-fn said(chat: &Chatting) -> Vec<String> {
+fn printed(chat: &ChatFixture) -> Vec<String> {
     chat.model.requests().iter().map(|request| request.last_user_text().unwrap()).collect()
 }
 
 #[test]
 fn the_question_comes_from_the_command_line_or_standard_input_or_both() {
-    let chat = Chatting::new(Script::replies([
+    let chat = ChatFixture::new(Script::replies([
         ScriptedReply::text("1"),
         ScriptedReply::text("2"),
         ScriptedReply::text("3"),
@@ -30,24 +30,24 @@ fn the_question_comes_from_the_command_line_or_standard_input_or_both() {
     piped(&chat, &["chat"], b"only piped\n").exits(0);
     piped(&chat, &["chat", "-q", "-"], b"named\n").exits(0);
     piped(&chat, &["chat", "-q", "review this:"], b"  fn main() {}\n").exits(0);
-    assert_eq!(said(&chat), ["only piped", "named", "review this:\n\n  fn main() {}"]);
+    assert_eq!(printed(&chat), ["only piped", "named", "review this:\n\n  fn main() {}"]);
 }
 
 #[test]
 fn asking_nothing_is_wrong_usage_and_says_what_to_type() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     for args in [&["chat"][..], &["chat", "-q", " "]] {
-        let outcome = world.vestal(args).exits(2);
+        let outcome = fixture.vestal(args).exits(2);
         assert!(outcome.stderr.contains("vestal chat -q '"), "{outcome:?}");
     }
-    world.vestal(["chat", "-q", "x", "-c", "-r", "y"]).exits(2);
-    world.vestal(["chat", "-q", "x", "--max-turns", "0"]).exits(2);
+    fixture.vestal(["chat", "-q", "x", "-c", "-r", "y"]).exits(2);
+    fixture.vestal(["chat", "-q", "x", "--max-turns", "0"]).exits(2);
 }
 
 #[test]
 fn images_go_with_the_question_and_are_known_by_their_content() {
-    let chat = Chatting::replies([ScriptedReply::text("A dot.")]);
-    let dir = chat.world.work();
+    let chat = ChatFixture::replies([ScriptedReply::text("A dot.")]);
+    let dir = chat.fixture.work();
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     png.extend([0; 32]);
     fs::write(dir.join("shot.jpg"), png).unwrap();
@@ -60,8 +60,8 @@ fn images_go_with_the_question_and_are_known_by_their_content() {
 
 #[test]
 fn what_is_no_image_is_wrong_usage_and_nobody_is_asked() {
-    let chat = Chatting::replies([]);
-    let dir = chat.world.work();
+    let chat = ChatFixture::replies([]);
+    let dir = chat.fixture.work();
     fs::write(dir.join("text.png"), "just words").unwrap();
     fs::File::create(dir.join("huge.png")).unwrap().set_len(21 << 20).unwrap();
     for (file, why) in [
@@ -78,7 +78,7 @@ fn what_is_no_image_is_wrong_usage_and_nobody_is_asked() {
 
 #[test]
 fn another_model_is_asked_by_name_and_toolsets_are_chosen() {
-    let chat = Chatting::replies([ScriptedReply::text("Hi."), ScriptedReply::text("Hi.")]);
+    let chat = ChatFixture::replies([ScriptedReply::text("Hi."), ScriptedReply::text("Hi.")]);
     chat.vestal(["chat", "-m", "custom:other", "-q", "x"]).exits(0);
     chat.vestal(["chat", "-m", "colons:are:fine", "--toolsets", "terminal", "-q", "x"]).exits(0);
     let requests = chat.model.requests();
@@ -92,16 +92,16 @@ fn another_model_is_asked_by_name_and_toolsets_are_chosen() {
 }
 
 #[test]
-fn a_file_that_is_mentioned_goes_with_the_question_and_one_that_is_not_there_is_told() {
+fn a_file_that_is_mentioned_goes_with_the_question_and_one_that_is_not_there_is_reported() {
     let chat =
-        Chatting::replies([ScriptedReply::text("Milk."), ScriptedReply::text("What notes?")]);
-    std::fs::write(chat.world.work().join("notes.txt"), "buy milk\n").unwrap();
-    let said = |chat: &Chatting| {
+        ChatFixture::replies([ScriptedReply::text("Milk."), ScriptedReply::text("What notes?")]);
+    std::fs::write(chat.fixture.work().join("notes.txt"), "buy milk\n").unwrap();
+    let printed = |chat: &ChatFixture| {
         serde_json::to_string(chat.model.requests().last().unwrap().messages()).unwrap()
     };
     chat.ask("what do @notes.txt say?").exits(0);
-    assert!(said(&chat).contains("buy milk"), "{}", said(&chat));
+    assert!(printed(&chat).contains("buy milk"), "{}", printed(&chat));
     let outcome = chat.ask("what do @other.txt say?").exits(0);
     assert!(outcome.stderr.contains("@other.txt was not attached"), "{}", outcome.stderr);
-    assert!(!said(&chat).contains("attached by the user"), "{}", said(&chat));
+    assert!(!printed(&chat).contains("attached by the user"), "{}", printed(&chat));
 }

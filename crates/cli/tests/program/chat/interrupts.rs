@@ -6,18 +6,18 @@ use rustix::process::Signal;
 use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::Fifo;
 
-use super::world::{Chatting, terminal};
+use super::fixture::{ChatFixture, terminal};
 use crate::support::{RunningProgram, is_alive};
 
 /// Makes a pipe that a command in the sandbox writes to when it runs.
-fn pipe(chat: &Chatting, name: &str) -> Fifo {
-    Fifo::create(chat.world.work().join(name))
+fn pipe(chat: &ChatFixture, name: &str) -> Fifo {
+    Fifo::create(chat.fixture.work().join(name))
 }
 
 #[test]
 fn an_interrupt_kills_the_running_command_and_all_it_started() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let chat = Chatting::replies([terminal("setsid sleep 1000 & echo $$ $! > pids; wait")]);
+        let chat = ChatFixture::replies([terminal("setsid sleep 1000 & echo $$ $! > pids; wait")]);
         let pids = pipe(&chat, "pids");
         let started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
         let pids = pids.read();
@@ -33,8 +33,8 @@ fn an_interrupt_kills_the_running_command_and_all_it_started() {
     }
 }
 
-/// Returns what the model was told last about a call.
-fn told(chat: &Chatting) -> serde_json::Value {
+/// Returns what the model last received about a call.
+fn reported(chat: &ChatFixture) -> serde_json::Value {
     let requests = chat.model.requests();
     let messages = requests.last().unwrap().messages();
     let result = messages.iter().rfind(|message| message["role"] == "tool").unwrap();
@@ -44,7 +44,7 @@ fn told(chat: &Chatting) -> serde_json::Value {
 #[test]
 fn a_command_that_outlives_its_killed_caller_is_not_run_again_and_its_result_is_used() {
     let command = "echo > began; read word < go; echo the word is $word; echo ran >> runs";
-    let chat = Chatting::replies([terminal(command)]);
+    let chat = ChatFixture::replies([terminal(command)]);
     let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
     let started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
     began.read();
@@ -53,30 +53,30 @@ fn a_command_that_outlives_its_killed_caller_is_not_run_again_and_its_result_is_
     // It still runs, and the next process says so.
     chat.model.push(ScriptedReply::text("It runs."));
     chat.vestal(["chat", "-c", "-q", "what of it?"]).exits(0);
-    let running = told(&chat);
+    let running = reported(&chat);
     let job = running["session_id"].as_str().unwrap().to_owned();
     assert!(running["hint"].as_str().unwrap().contains("still runs"), "{running}");
     go.write("lantern\n");
-    chat.world.vestal(["wait", &job]).exits(0);
-    assert_eq!(fs::read_to_string(chat.world.work().join("runs")).unwrap(), "ran\n");
+    chat.fixture.vestal(["wait", &job]).exits(0);
+    assert_eq!(fs::read_to_string(chat.fixture.work().join("runs")).unwrap(), "ran\n");
 }
 
 #[test]
 fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
     let command = "echo > began; read word < go; echo the word is $word; false";
-    let chat = Chatting::replies([terminal(command)]);
+    let chat = ChatFixture::replies([terminal(command)]);
     let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
     let started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
     began.read();
-    let jobs = chat.world.vestal(["jobs", "--json"]).exits(0).json();
+    let jobs = chat.fixture.vestal(["jobs", "--json"]).exits(0).json();
     let job = jobs[0]["id"].as_str().unwrap().to_owned();
     started.signal(Signal::KILL);
     started.end();
     go.write("lantern\n");
-    chat.world.vestal(["wait", &job]).exits(1);
+    chat.fixture.vestal(["wait", &job]).exits(1);
     chat.model.push(ScriptedReply::text("I see."));
     chat.vestal(["chat", "-c", "-q", "what of it?"]).exits(0);
-    let found = told(&chat);
+    let found = reported(&chat);
     assert_eq!(found["output"].as_str().unwrap().trim(), "the word is lantern");
     assert_eq!(found["exit_code"], 1);
     assert!(found["hint"].as_str().unwrap().contains("Do not run it again"), "{found}");
@@ -88,8 +88,8 @@ fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
 }
 
 #[test]
-fn an_interrupted_turn_is_told_in_json() {
-    let chat = Chatting::new(Script::replies([ScriptedReply::text("Words.").hold_after(9)]));
+fn an_interrupted_turn_is_reported_in_json() {
+    let chat = ChatFixture::new(Script::replies([ScriptedReply::text("Words.").hold_after(9)]));
     let mut started = RunningProgram::start(chat.command(["chat", "--json", "-q", "go"]));
     chat.until(|model| model.wait_for_holds(1));
     started.signal(Signal::INT);
@@ -104,12 +104,12 @@ fn an_interrupted_turn_is_told_in_json() {
 
 #[test]
 fn a_second_interrupt_leaves_at_once() {
-    let chat = Chatting::replies([terminal("echo > began; sleep 1000")]);
+    let chat = ChatFixture::replies([terminal("echo > began; sleep 1000")]);
     let began = pipe(&chat, "began");
     let mut started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
     began.read();
     // A guest that does not move cannot kill anything, so the turn does not end.
-    let guest = chat.world.guest();
+    let guest = chat.fixture.guest();
     guest.signal(Signal::STOP);
     started.signal(Signal::INT);
     // Nothing shows from outside that the first was heard; so the second is
@@ -124,7 +124,7 @@ fn a_second_interrupt_leaves_at_once() {
 
 #[test]
 fn a_reader_that_left_ends_the_turn() {
-    let chat = Chatting::replies([
+    let chat = ChatFixture::replies([
         terminal("true").with_text("Words that nobody reads."),
         terminal("sleep 1000"),
     ]);

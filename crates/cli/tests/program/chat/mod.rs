@@ -2,8 +2,8 @@
 
 mod answers;
 mod failures;
+pub(crate) mod fixture;
 mod input;
 mod interrupts;
 mod people;
 mod sandbox;
-pub(crate) mod world;

@@ -4,21 +4,21 @@ use serde_json::json;
 use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::Fifo;
 
-use super::world::{Chatting, terminal};
-use crate::shell::Person;
+use super::fixture::{ChatFixture, terminal};
+use crate::shell::ShellTerminal;
 
-fn sit_down(chat: &Chatting, args: &[&str]) -> Person {
+fn sit_down(chat: &ChatFixture, args: &[&str]) -> ShellTerminal {
     let variables = chat.variables();
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    Person::start_with(&chat.world, args, &variables)
+    ShellTerminal::start_with(&chat.fixture, args, &variables)
 }
 
 #[test]
 fn on_a_terminal_the_answer_is_seen_as_it_comes() {
     let reply =
         ScriptedReply::text("\nFirst part, and here is the second.").chunked(12).hold_after(1);
-    let chat = Chatting::new(Script::replies([reply]));
+    let chat = ChatFixture::new(Script::replies([reply]));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("First part,");
     chat.model.release();
@@ -30,7 +30,7 @@ fn on_a_terminal_the_answer_is_seen_as_it_comes() {
 
 #[test]
 fn what_the_model_says_cannot_command_the_terminal() {
-    let chat = Chatting::replies([
+    let chat = ChatFixture::replies([
         terminal("printf '\\033[2J\\033]0;title\\007'").with_text("Now\x1b[2J then."),
         ScriptedReply::text("Done."),
     ]);
@@ -44,8 +44,8 @@ fn what_the_model_says_cannot_command_the_terminal() {
 
 #[test]
 fn a_tool_at_work_is_shown_with_the_last_line_it_printed() {
-    let chat = Chatting::replies([terminal("echo tick; cat go"), ScriptedReply::text("Done.")]);
-    let go = Fifo::create(chat.world.work().join("go"));
+    let chat = ChatFixture::replies([terminal("echo tick; cat go"), ScriptedReply::text("Done.")]);
+    let go = Fifo::create(chat.fixture.work().join("go"));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("terminal: echo tick; cat go (");
     person.sees(" │ tick");
@@ -56,8 +56,8 @@ fn a_tool_at_work_is_shown_with_the_last_line_it_printed() {
 }
 
 #[test]
-fn a_repeated_answer_is_told_as_such() {
-    let chat = Chatting::new(Script::replies([
+fn a_repeated_answer_is_reported_as_such() {
+    let chat = ChatFixture::new(Script::replies([
         ScriptedReply::text("A broken beginning.").chunked(9).cut_after(1),
         ScriptedReply::text("Whole."),
     ]));
@@ -68,9 +68,9 @@ fn a_repeated_answer_is_told_as_such() {
         .filter(|(name, _)| *name != "VESTAL_API_MAX_RETRIES")
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    let mut person = Person::start_with(&chat.world, &args, &variables);
+    let mut person = ShellTerminal::start_with(&chat.fixture, &args, &variables);
     person.sees("A broken\r\n");
-    person.sees("the answer begins anew");
+    person.sees("the answer restarts");
     person.sees("Whole.\r\n");
     assert_eq!(person.leaves().0, 0);
 }
@@ -78,7 +78,7 @@ fn a_repeated_answer_is_told_as_such() {
 #[test]
 fn ctrl_c_ends_the_request_and_what_was_said_is_kept() {
     let reply = ScriptedReply::text("First part, and never the second.").chunked(12).hold_after(1);
-    let chat = Chatting::new(Script::replies([reply, ScriptedReply::text("Again.")]));
+    let chat = ChatFixture::new(Script::replies([reply, ScriptedReply::text("Again.")]));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("First part,");
     person.types("\x03");
@@ -94,8 +94,8 @@ fn ctrl_c_ends_the_request_and_what_was_said_is_kept() {
 
 #[test]
 fn something_dangerous_is_asked_about_and_done_only_with_a_yes() {
-    let chat = Chatting::replies([]);
-    let victim = chat.world.work().join("victim");
+    let chat = ChatFixture::replies([]);
+    let victim = chat.fixture.work().join("victim");
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
     let begin = || {
@@ -113,8 +113,8 @@ fn something_dangerous_is_asked_about_and_done_only_with_a_yes() {
     person.sees("Done.");
     assert_eq!(person.leaves().0, 0);
     assert!(victim.is_dir());
-    let told = chat.model.requests().last().unwrap().last_tool_results().concat();
-    assert!(told.contains("not that one"), "{told}");
+    let reported = chat.model.requests().last().unwrap().last_tool_results().concat();
+    assert!(reported.contains("not that one"), "{reported}");
 
     let mut person = begin();
     person.sees("[d]eny");
@@ -126,8 +126,8 @@ fn something_dangerous_is_asked_about_and_done_only_with_a_yes() {
 
 #[test]
 fn silence_is_a_no_and_what_was_typed_before_the_question_is_no_answer() {
-    let chat = Chatting::replies([]);
-    let victim = chat.world.work().join("victim");
+    let chat = ChatFixture::replies([]);
+    let victim = chat.fixture.work().join("victim");
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
     let call = ScriptedReply::tool_call("terminal", json!({"command": command}));
@@ -148,8 +148,8 @@ fn silence_is_a_no_and_what_was_typed_before_the_question_is_no_answer() {
 
 #[test]
 fn ctrl_c_at_a_question_is_a_no_and_ends_the_turn() {
-    let chat = Chatting::replies([]);
-    let victim = chat.world.work().join("victim");
+    let chat = ChatFixture::replies([]);
+    let victim = chat.fixture.work().join("victim");
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
     chat.model.push(ScriptedReply::tool_call("terminal", json!({"command": command})));
@@ -163,8 +163,8 @@ fn ctrl_c_at_a_question_is_a_no_and_ends_the_turn() {
 
 #[test]
 fn what_is_approved_for_always_is_not_asked_about_again() {
-    let chat = Chatting::replies([]);
-    let victim = chat.world.work().join("victim");
+    let chat = ChatFixture::replies([]);
+    let victim = chat.fixture.work().join("victim");
     let command = format!("rm -rf {}", victim.display());
     for turn in 0..2 {
         std::fs::create_dir(&victim).unwrap();
@@ -179,14 +179,14 @@ fn what_is_approved_for_always_is_not_asked_about_again() {
         assert_eq!(person.leaves().0, 0);
         assert!(!victim.exists());
     }
-    let config = std::fs::read_to_string(chat.world.home().join("config.yaml")).unwrap();
+    let config = std::fs::read_to_string(chat.fixture.home().join("config.yaml")).unwrap();
     assert!(config.contains("command_allowlist"), "{config}");
 }
 
 #[test]
 fn a_question_of_the_models_is_answered_by_number() {
     let arguments = json!({"question": "Which colour?", "choices": ["red", "blue"]});
-    let chat = Chatting::replies([
+    let chat = ChatFixture::replies([
         ScriptedReply::tool_call("clarify", arguments),
         ScriptedReply::text("Done."),
     ]);
@@ -196,6 +196,6 @@ fn a_question_of_the_models_is_answered_by_number() {
     person.types("2\r");
     person.sees("Done.");
     assert_eq!(person.leaves().0, 0);
-    let told = chat.model.requests().last().unwrap().last_tool_results().concat();
-    assert!(told.contains("blue") && !told.contains("\"answer\":\"2\""), "{told}");
+    let reported = chat.model.requests().last().unwrap().last_tool_results().concat();
+    assert!(reported.contains("blue") && !reported.contains("\"answer\":\"2\""), "{reported}");
 }

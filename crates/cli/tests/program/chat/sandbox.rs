@@ -3,10 +3,10 @@
 use serde_json::json;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
-use super::world::{Chatting, terminal};
+use super::fixture::{ChatFixture, terminal};
 
 /// Returns what the tool of the last turn printed.
-fn printed(chat: &Chatting) -> String {
+fn printed(chat: &ChatFixture) -> String {
     let requests = chat.model.requests();
     let result = requests.last().unwrap().last_tool_results().pop().unwrap();
     let json: serde_json::Value = serde_json::from_str(&result).unwrap();
@@ -14,7 +14,7 @@ fn printed(chat: &Chatting) -> String {
 }
 
 /// Lets the model run a command in a turn of its own and returns what it printed.
-fn turn(chat: &Chatting, args: &[&str], command: &str) -> String {
+fn turn(chat: &ChatFixture, args: &[&str], command: &str) -> String {
     chat.model.push(terminal(command));
     chat.model.push(ScriptedReply::text("Done."));
     let args: Vec<&str> = [&["chat", "-q", "go"], args].concat();
@@ -24,40 +24,40 @@ fn turn(chat: &Chatting, args: &[&str], command: &str) -> String {
 
 #[test]
 fn two_turns_see_the_same_sandbox_and_the_same_file() {
-    let chat = Chatting::replies([]);
+    let chat = ChatFixture::replies([]);
     let first = turn(&chat, &[], "hostname; echo $PPID; echo kept > file; cat file");
     let second = turn(&chat, &["-c"], "hostname; echo $PPID; cat file");
     assert_eq!(first, second);
     assert!(second.ends_with("kept"), "{second}");
     // And so does another conversation, and a person.
     assert_eq!(turn(&chat, &[], "cat file"), "kept");
-    assert_eq!(chat.world.run("cat file").exits(0).text(), "kept\n");
+    assert_eq!(chat.fixture.run("cat file").exits(0).text(), "kept\n");
 }
 
 #[test]
 fn a_resumed_conversation_finds_its_directory_and_variables_and_no_other_does() {
-    let chat = Chatting::replies([]);
+    let chat = ChatFixture::replies([]);
     turn(&chat, &["--title", "the first"], "cd /usr; export COLOUR=red; plain=too");
     let other = turn(&chat, &[], "pwd; echo [$COLOUR$plain]");
-    assert_eq!(other, format!("{}\n[]", chat.world.work().display()));
+    assert_eq!(other, format!("{}\n[]", chat.fixture.work().display()));
     let resumed = turn(&chat, &["-r", "the first"], "pwd; echo [$COLOUR$plain]");
     assert_eq!(resumed, "/usr\n[redtoo]");
 }
 
 #[test]
 fn a_conversation_is_gone_on_with_in_the_sandbox_it_was_begun_in() {
-    let chat = Chatting::replies([]);
+    let chat = ChatFixture::replies([]);
     turn(&chat, &["-t", "web"], "cd /usr");
     assert_eq!(turn(&chat, &["-c"], "pwd"), "/usr");
-    assert_eq!(chat.world.tasks(), ["web"]);
+    assert_eq!(chat.fixture.tasks(), ["web"]);
 }
 
 #[test]
 fn a_conversation_sees_what_was_said_before() {
-    let chat = Chatting::new(Script::rules([
+    let chat = ChatFixture::new(Script::rules([
         ReplyRule::when_user_contains("what did").reply_with(|request| {
-            let said = serde_json::to_string(request.messages()).unwrap();
-            ScriptedReply::text(if said.contains("the word is lantern") {
+            let printed = serde_json::to_string(request.messages()).unwrap();
+            ScriptedReply::text(if printed.contains("the word is lantern") {
                 "lantern"
             } else {
                 "nothing"
@@ -73,8 +73,8 @@ fn a_conversation_sees_what_was_said_before() {
 
 #[test]
 fn what_is_dangerous_on_this_machine_needs_somebody_to_ask_or_yolo() {
-    let chat = Chatting::replies([]);
-    let victim = chat.world.work().join("victim");
+    let chat = ChatFixture::replies([]);
+    let victim = chat.fixture.work().join("victim");
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
     let ask = |args: &[&str]| {
@@ -93,7 +93,7 @@ fn what_is_dangerous_on_this_machine_needs_somebody_to_ask_or_yolo() {
 
 #[test]
 fn a_one_shot_is_on_record_as_ended_and_can_be_gone_on_with() {
-    let chat = Chatting::replies([ScriptedReply::text("One."), ScriptedReply::text("Two.")]);
+    let chat = ChatFixture::replies([ScriptedReply::text("One."), ScriptedReply::text("Two.")]);
     chat.vestal(["chat", "-q", "go", "--title", "short"]).exits(0);
     chat.vestal(["chat", "-r", "short", "-q", "go on"]).exits(0);
     let listed = chat.vestal(["conversations", "list", "--json"]).exits(0).json();
@@ -105,7 +105,7 @@ fn a_one_shot_is_on_record_as_ended_and_can_be_gone_on_with() {
 
 #[test]
 fn a_key_that_this_process_knows_reaches_neither_the_model_nor_the_store() {
-    let chat = Chatting::replies([]);
+    let chat = ChatFixture::replies([]);
     let ask = |args: &[&str]| {
         chat.model.push(terminal("echo lantern''light42"));
         chat.model.push(ScriptedReply::text("Done."));
@@ -117,7 +117,7 @@ fn a_key_that_this_process_knows_reaches_neither_the_model_nor_the_store() {
     };
     let masked = ask(&[]);
     assert!(!masked.contains("lanternlight42"), "{masked}");
-    let stored = ["state.db", "state.db-wal"].map(|name| chat.world.home().join(name));
+    let stored = ["state.db", "state.db-wal"].map(|name| chat.fixture.home().join(name));
     for stored in stored.iter().filter_map(|path| std::fs::read(path).ok()) {
         assert!(!stored.windows(14).any(|part| part == b"lanternlight42"));
     }

@@ -3,19 +3,19 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::{ProgramOutcome, World, finish};
+use crate::support::{ProgramFixture, ProgramOutcome, finish};
 
 /// Two projects and a way to be in one of them.
-struct Projects(World);
+struct Projects(ProgramFixture);
 
 impl Projects {
     fn new() -> Self {
-        let world = World::docker();
+        let fixture = ProgramFixture::docker();
         for name in ["a", "b"] {
-            fs::create_dir(world.work().join(name)).unwrap();
-            fs::write(world.work().join(name).join("file"), name).unwrap();
+            fs::create_dir(fixture.work().join(name)).unwrap();
+            fs::write(fixture.work().join(name).join("file"), name).unwrap();
         }
-        Self(world)
+        Self(fixture)
     }
 
     fn dir(&self, name: &str) -> PathBuf {

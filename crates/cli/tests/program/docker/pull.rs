@@ -3,15 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::shell::Person;
-use crate::support::{RunningProgram, World};
+use crate::shell::ShellTerminal;
+use crate::support::{ProgramFixture, RunningProgram};
 use rustix::process::Signal;
 
 const IMAGE: &str = "registry.example/tool:1";
 
 /// Answers as an engine that does not have the image and gets half of it.
-fn start_engine(world: &World) -> String {
-    let socket = world.user().join("engine.sock");
+fn start_engine(fixture: &ProgramFixture) -> String {
+    let socket = fixture.user().join("engine.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     // Ends with the test's process.
     std::thread::spawn(move || {
@@ -42,7 +42,7 @@ fn serve(stream: UnixStream) {
         } else {
             answer("200 OK", "{}")
         };
-        // Whoever was interrupted does not listen any more.
+        // The interrupted process does not listen any more.
         if writer.write_all(answer.as_bytes()).is_err() {
             return;
         }
@@ -58,7 +58,7 @@ fn send_half(mut writer: UnixStream) {
     send(&chunk(r#"{"status":"Already exists","id":"b"}"#));
     let half =
         r#"{"status":"Downloading","id":"a","progressDetail":{"current":1048576,"total":2097152}}"#;
-    // Whoever was interrupted does not listen any more.
+    // The interrupted process does not listen any more.
     while send(&chunk(half)) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
@@ -83,10 +83,11 @@ fn request(reader: &mut impl std::io::BufRead) -> Option<String> {
 
 #[test]
 fn a_pull_is_shown_as_it_goes_on_and_ends_cleanly_with_ctrl_c() {
-    let world = World::new();
-    let address = start_engine(&world);
+    let fixture = ProgramFixture::new();
+    let address = start_engine(&fixture);
     let variables = [("DOCKER_HOST", address.as_str()), ("TERMINAL_ENV", "docker")];
-    let mut person = Person::start_with(&world, &["run", "--image", IMAGE, "echo ran"], &variables);
+    let mut person =
+        ShellTerminal::start_with(&fixture, &["run", "--image", IMAGE, "echo ran"], &variables);
     person.sees(&format!("pulling image {IMAGE} …"));
     person.sees("pulling ████████████░░░░░░░░░░░░ 1.0 MiB of 2.0 MiB, 1 of 2 layers");
     person.types("\x03");
@@ -96,10 +97,10 @@ fn a_pull_is_shown_as_it_goes_on_and_ends_cleanly_with_ctrl_c() {
 }
 
 #[test]
-fn a_pull_that_no_terminal_shows_is_told_in_a_line() {
-    let world = World::automatic();
-    let address = start_engine(&world);
-    let mut command = world.command(["run", "--image", IMAGE, "echo ran"]);
+fn a_pull_that_no_terminal_shows_is_reported_in_a_line() {
+    let fixture = ProgramFixture::automatic();
+    let address = start_engine(&fixture);
+    let mut command = fixture.command(["run", "--image", IMAGE, "echo ran"]);
     command.env("DOCKER_HOST", address);
     // What it says first tells that it is waiting for the image.
     let (reader, writer) = std::io::pipe().unwrap();

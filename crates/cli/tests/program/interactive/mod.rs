@@ -2,7 +2,7 @@
 
 mod commands;
 mod first_run;
+mod fixture;
 mod leaving;
 mod talking;
 mod trouble;
-mod world;

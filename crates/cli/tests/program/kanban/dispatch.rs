@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use vestal_scripted_model::{Script, ScriptedReply};
 
 use super::{create, done, json, kanban, profile, status, steady, task};
-use crate::chat::world::Chatting;
-use crate::support::{RunningProgram, World, finish, is_alive};
+use crate::chat::fixture::ChatFixture;
+use crate::support::{ProgramFixture, RunningProgram, finish, is_alive};
 
 /// Returns all files below a directory with what is in them. The database's own
-/// notes of who reads it, and a log with nothing in it, are no contents.
+/// notes of who reads it, and a log with nothing in it, are not contents.
 fn contents(dir: &std::path::Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
@@ -32,26 +32,26 @@ fn contents(dir: &std::path::Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
 
 #[test]
 fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
-    let world = World::new();
-    profile(&world, "alpha");
-    profile(&world, "beta");
+    let fixture = ProgramFixture::new();
+    profile(&fixture, "alpha");
+    profile(&fixture, "beta");
     for (title, assignee) in [("a", "alpha"), ("b", "alpha"), ("c", "beta"), ("d", "gamma")] {
-        create(&world, &[title, "--assignee", assignee]);
+        create(&fixture, &[title, "--assignee", assignee]);
     }
-    create(&world, &["e"]);
-    let before = contents(&world.home());
+    create(&fixture, &["e"]);
+    let before = contents(&fixture.home());
     let args = ["--set", "kanban.max_in_progress_per_host=8", "dispatch", "--dry-run"];
-    let plain = done(&world, &args);
-    insta::assert_snapshot!(steady(&world, &plain));
+    let plain = done(&fixture, &args);
+    insta::assert_snapshot!(steady(&fixture, &plain));
     let more = [
         "--set",
         "kanban.default_assignee= Beta ",
         "--set",
         "kanban.max_in_progress_per_profile=1",
     ];
-    let balanced = done(&world, &[&more[..], &args].concat());
-    insta::assert_snapshot!(steady(&world, &balanced));
-    let after = contents(&world.home());
+    let balanced = done(&fixture, &[&more[..], &args].concat());
+    insta::assert_snapshot!(steady(&fixture, &balanced));
+    let after = contents(&fixture.home());
     assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     assert!(after == before, "a file was changed");
 }
@@ -59,32 +59,35 @@ fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
 #[test]
 fn a_dry_run_says_which_workers_would_fail_for_want_of_a_model() {
     let chat = hanging();
-    let world = &chat.world;
-    profile(world, "alpha");
+    let fixture = &chat.fixture;
+    profile(fixture, "alpha");
     // A profile with a key of its own does not ask the model of another.
-    fs::write(world.home().join("profiles/alpha/.env"), "OPENAI_API_KEY=sk-alpha\n").unwrap();
+    fs::write(fixture.home().join("profiles/alpha/.env"), "OPENAI_API_KEY=sk-alpha\n").unwrap();
     for assignee in ["default", "alpha"] {
-        create(world, &["a", "--assignee", assignee]);
-        create(world, &["b", "--assignee", assignee]);
+        create(fixture, &["a", "--assignee", assignee]);
+        create(fixture, &["b", "--assignee", assignee]);
     }
     let args = ["--set", "kanban.max_in_progress_per_host=8", "dispatch", "--dry-run", "--json"];
-    let planned = kanban(world, &args).exits(0);
+    let planned = kanban(fixture, &args).exits(0);
     assert_eq!(planned.json()["counts"]["spawned"], 4);
-    let told: Vec<&str> = planned.stderr.lines().filter(|line| line.contains("fail")).collect();
-    assert_eq!(told.len(), 1, "{planned:?}");
-    assert!(told[0].starts_with("warning: workers of alpha would fail: no model"), "{told:?}");
-    assert!(told[0].contains("vestal -p alpha model setup"), "{told:?}");
+    let reported: Vec<&str> = planned.stderr.lines().filter(|line| line.contains("fail")).collect();
+    assert_eq!(reported.len(), 1, "{planned:?}");
+    assert!(
+        reported[0].starts_with("warning: workers of alpha would fail: no model"),
+        "{reported:?}"
+    );
+    assert!(reported[0].contains("vestal -p alpha model setup"), "{reported:?}");
 }
 
 #[test]
 fn the_plan_in_json_has_every_bucket() {
-    let world = World::new();
-    profile(&world, "alpha");
-    let ids = ["a", "b"].map(|title| create(&world, &[title, "--assignee", "alpha"]));
-    let nobody = create(&world, &["c"]);
+    let fixture = ProgramFixture::new();
+    profile(&fixture, "alpha");
+    let ids = ["a", "b"].map(|title| create(&fixture, &[title, "--assignee", "alpha"]));
+    let nobody = create(&fixture, &["c"]);
     let args = ["--set", "kanban.max_in_progress_per_profile=1", "dispatch", "--dry-run", "--json"];
     assert_eq!(
-        json(&world, &args),
+        json(&fixture, &args),
         json!({"reclaimed": 0, "promoted": 0, "crashed": [], "no_report": [], "timed_out": [],
             "stale": [], "rate_limited": [], "auto_blocked": [],
             "spawned": [{"task_id": ids[0], "assignee": "alpha", "workspace": ""}],
@@ -100,56 +103,56 @@ fn the_plan_in_json_has_every_bucket() {
                 "skipped_per_profile_capped": 1, "skipped_capped": 0,
                 "skipped_workspace_busy": 0, "skipped_other_host": 0, "respawn_guarded": 0}})
     );
-    let fresh = World::new();
+    let fresh = ProgramFixture::new();
     assert_eq!(json(&fresh, &["dispatch", "--json"])["spawned"], json!([]));
     assert!(!fresh.home().exists());
-    kanban(&world, &["dispatch", "--max", "0"]).exits(2);
-    kanban(&world, &["dispatch", "--watch", "--dry-run"]).exits(2);
+    kanban(&fixture, &["dispatch", "--max", "0"]).exits(2);
+    kanban(&fixture, &["dispatch", "--watch", "--dry-run"]).exits(2);
 }
 
 #[test]
-fn a_cap_that_is_none_is_said_once_and_holds_nothing_back() {
-    let world = World::new();
-    profile(&world, "alpha");
+fn an_invalid_cap_is_reported_once_and_holds_nothing_back() {
+    let fixture = ProgramFixture::new();
+    profile(&fixture, "alpha");
     for title in ["a", "b", "c"] {
-        create(&world, &[title, "--assignee", "alpha"]);
+        create(&fixture, &[title, "--assignee", "alpha"]);
     }
     for cap in ["0", "-1", "many"] {
         let set = format!("kanban.max_in_progress_per_profile={cap}");
         let args = ["--set", &set, "--set", "kanban.max_in_progress_per_host=8"];
-        let planned = kanban(&world, &[&args[..], &["dispatch", "--dry-run", "--json"]].concat());
+        let planned = kanban(&fixture, &[&args[..], &["dispatch", "--dry-run", "--json"]].concat());
         let planned = planned.exits(0);
         assert_eq!(planned.json()["counts"]["spawned"], 3, "{planned:?}");
-        let told = planned.stderr.matches("cap ignored").count();
-        assert_eq!(told, 1, "{planned:?}");
+        let reported = planned.stderr.matches("cap ignored").count();
+        assert_eq!(reported, 1, "{planned:?}");
     }
 }
 
-/// A world whose profile `default` has a model, and what it asks never ends.
-fn hanging() -> Chatting {
+/// A fixture whose profile `default` has a model, and what it asks never ends.
+fn hanging() -> ChatFixture {
     saying([ScriptedReply::text("Words.").hold_after(9)])
 }
 
-/// A world whose profile `default` has a model that says this.
-fn saying(replies: impl IntoIterator<Item = ScriptedReply>) -> Chatting {
-    let chat = Chatting::new(Script::replies(replies));
-    fs::create_dir_all(chat.world.home()).unwrap();
+/// A fixture whose profile `default` has a model that says this.
+fn saying(replies: impl IntoIterator<Item = ScriptedReply>) -> ChatFixture {
+    let chat = ChatFixture::new(Script::replies(replies));
+    fs::create_dir_all(chat.fixture.home()).unwrap();
     // Workers get their settings from their profile's files alone.
     let config = format!(
         "model:\n  default: scripted\n  base_url: {}\nterminal:\n  backend: local\n",
         chat.model.base_url()
     );
-    fs::write(chat.world.home().join("config.yaml"), config).unwrap();
+    fs::write(chat.fixture.home().join("config.yaml"), config).unwrap();
     chat
 }
 
-fn worker(world: &World, id: &str) -> String {
-    let runs = json(world, &["runs", id, "--json"]);
+fn worker(fixture: &ProgramFixture, id: &str) -> String {
+    let runs = json(fixture, &["runs", id, "--json"]);
     runs.as_array().unwrap().last().unwrap()["worker_pid"].to_string()
 }
 
 #[test]
-fn whoever_takes_a_task_from_its_worker_stops_the_worker() {
+fn taking_a_task_from_its_worker_stops_the_worker() {
     for (args, after) in [
         (&["archive"][..], "archived"),
         (&["complete"], "done"),
@@ -159,19 +162,19 @@ fn whoever_takes_a_task_from_its_worker_stops_the_worker() {
         (&["reassign", "default", "--reclaim"], "ready"),
     ] {
         let chat = hanging();
-        let world = &chat.world;
-        let id = create(world, &["a", "--assignee", "default"]);
-        let started = json(world, &["dispatch", "--json"]);
+        let fixture = &chat.fixture;
+        let id = create(fixture, &["a", "--assignee", "default"]);
+        let started = json(fixture, &["dispatch", "--json"]);
         assert_eq!(started["spawned"][0]["task_id"], json!(id), "{started}");
         chat.until(|model| model.wait_for_holds(1));
-        let pid = worker(world, &id);
+        let pid = worker(fixture, &id);
         assert!(is_alive(&pid), "{pid}");
         let all = [&args[..1], &[id.as_str()], &args[1..], &["--json"]].concat();
-        let moved = json(world, &all);
+        let moved = json(fixture, &all);
         let moved = if moved.is_array() { moved[0].clone() } else { moved };
         assert_eq!(moved["worker"], "stopped", "{args:?}: {moved}");
         assert!(!is_alive(&pid), "{args:?}");
-        assert_eq!(status(world, &id), after, "{args:?}");
+        assert_eq!(status(fixture, &id), after, "{args:?}");
     }
 }
 
@@ -179,26 +182,26 @@ fn whoever_takes_a_task_from_its_worker_stops_the_worker() {
 fn a_dispatcher_that_watches_starts_what_comes_and_ends_when_told() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let chat = hanging();
-        let world = &chat.world;
-        let mut watching = world.start(["kanban", "dispatch", "--watch", "--json"]);
+        let fixture = &chat.fixture;
+        let mut watching = fixture.start(["kanban", "dispatch", "--watch", "--json"]);
         let mut next = || -> Value { serde_json::from_str(&watching.line()).unwrap() };
         let begun = next();
         assert_eq!(begun["kind"], "begun");
         assert!(begun["what"].as_str().unwrap().contains("dispatching all boards"), "{begun}");
-        let made = kanban(world, &["create", "a", "--assignee", "default"]).exits(0);
+        let made = kanban(fixture, &["create", "a", "--assignee", "default"]).exits(0);
         assert!(!made.stderr.contains("no dispatcher watches"), "{made:?}");
         let id = made.text().split_whitespace().nth(1).unwrap().to_owned();
-        let told = next();
-        assert_eq!((&told["kind"], &told["task_id"]), (&json!("started"), &json!(id)));
+        let reported = next();
+        assert_eq!((&reported["kind"], &reported["task_id"]), (&json!("started"), &json!(id)));
         chat.until(|model| model.wait_for_holds(1));
         watching.signal(signal);
         assert_eq!(watching.end().0, code);
         // The worker goes on, until somebody takes its task away.
-        let pid = worker(world, &id);
+        let pid = worker(fixture, &id);
         assert!(is_alive(&pid));
-        done(world, &["archive", &id]);
+        done(fixture, &["archive", &id]);
         assert!(!is_alive(&pid));
-        let after = kanban(world, &["create", "b", "--assignee", "default"]).exits(0);
+        let after = kanban(fixture, &["create", "b", "--assignee", "default"]).exits(0);
         assert!(after.stderr.contains("no dispatcher watches"), "{after:?}");
     }
 }
@@ -207,11 +210,11 @@ fn a_dispatcher_that_watches_starts_what_comes_and_ends_when_told() {
 fn the_end_of_a_worker_is_told_with_what_came_of_its_task() {
     let done = ScriptedReply::tool_call("kanban_complete", json!({"summary": "all well"}));
     let chat = saying([done, ScriptedReply::text("That was it.")]);
-    let world = &chat.world;
-    let mut watching = world.start(["kanban", "dispatch", "--watch", "--json"]);
+    let fixture = &chat.fixture;
+    let mut watching = fixture.start(["kanban", "dispatch", "--watch", "--json"]);
     let mut next = || -> Value { serde_json::from_str(&watching.line()).unwrap() };
     assert_eq!(next()["kind"], "begun");
-    let id = create(world, &["a", "--assignee", "default"]);
+    let id = create(fixture, &["a", "--assignee", "default"]);
     assert_eq!(next()["kind"], "started");
     let line = watching.line();
     let members = ["\"at\"", "\"board\"", "\"kind\"", "\"outcome\"", "\"task_id\""];
@@ -219,45 +222,45 @@ fn the_end_of_a_worker_is_told_with_what_came_of_its_task() {
     let mut ended: Value = serde_json::from_str(&line).unwrap();
     assert!(ended["at"].is_i64(), "{ended}");
     ended["at"] = Value::Null;
-    let told = json!({"at": null, "kind": "finished", "board": "default", "task_id": id,
+    let reported = json!({"at": null, "kind": "finished", "board": "default", "task_id": id,
         "outcome": "completed"});
-    assert_eq!(ended, told);
+    assert_eq!(ended, reported);
     watching.signal(Signal::INT);
     assert_eq!(watching.end().0, 130);
-    assert_eq!(status(world, &id), "done");
+    assert_eq!(status(fixture, &id), "done");
 }
 
 #[test]
 fn a_dispatcher_that_nobody_reads_any_more_ends() {
     let chat = hanging();
-    let world = &chat.world;
+    let fixture = &chat.fixture;
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut command = world.command(["kanban", "dispatch", "--watch"]);
+    let mut command = fixture.command(["kanban", "dispatch", "--watch"]);
     let watching = command.stdout(writer).spawn().unwrap();
     drop(command);
     let mut first = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(reader), &mut first).unwrap();
     assert!(first.contains("dispatching all boards as host"), "{first}");
-    let id = create(world, &["a", "--assignee", "default"]);
+    let id = create(fixture, &["a", "--assignee", "default"]);
     let ended = finish(watching);
     assert_eq!(ended.code, 141, "{ended:?}");
-    done(world, &["archive", &id]);
+    done(fixture, &["archive", &id]);
 }
 
 #[test]
 fn only_the_board_that_is_named_is_dispatched() {
     let chat = hanging();
-    let world = &chat.world;
-    done(world, &["boards", "create", "web"]);
-    let other = create(world, &["on default", "--assignee", "default"]);
+    let fixture = &chat.fixture;
+    done(fixture, &["boards", "create", "web"]);
+    let other = create(fixture, &["on default", "--assignee", "default"]);
     let args = ["kanban", "--board", "web", "dispatch", "--watch", "--json"];
-    let mut watching = RunningProgram::start(world.command(args));
+    let mut watching = RunningProgram::start(fixture.command(args));
     assert!(watching.line().contains("dispatching board web"));
-    let id = create(world, &["--board", "web", "on web", "--assignee", "default"]);
-    let told: Value = serde_json::from_str(&watching.line()).unwrap();
-    assert_eq!(told["task_id"], json!(id));
+    let id = create(fixture, &["--board", "web", "on web", "--assignee", "default"]);
+    let reported: Value = serde_json::from_str(&watching.line()).unwrap();
+    assert_eq!(reported["task_id"], json!(id));
     watching.signal(Signal::INT);
     assert_eq!(watching.end().0, 130);
-    done(world, &["--board", "web", "archive", &id]);
-    assert_eq!(task(world, &other)["status"], "ready");
+    done(fixture, &["--board", "web", "archive", &id]);
+    assert_eq!(task(fixture, &other)["status"], "ready");
 }

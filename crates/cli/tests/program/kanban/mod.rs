@@ -17,63 +17,63 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::support::{ProgramOutcome, World};
+use crate::support::{ProgramFixture, ProgramOutcome};
 
 /// Calls `vestal kanban`.
-fn kanban(world: &World, args: &[&str]) -> ProgramOutcome {
-    world.vestal(["kanban"].iter().chain(args))
+fn kanban(fixture: &ProgramFixture, args: &[&str]) -> ProgramOutcome {
+    fixture.vestal(["kanban"].iter().chain(args))
 }
 
 /// As [`kanban`] where it is expected to work, and returns what it printed.
 #[track_caller]
-fn done(world: &World, args: &[&str]) -> String {
-    kanban(world, args).exits(0).text()
+fn done(fixture: &ProgramFixture, args: &[&str]) -> String {
+    kanban(fixture, args).exits(0).text()
 }
 
 /// As [`done`], of JSON.
 #[track_caller]
-fn json(world: &World, args: &[&str]) -> Value {
-    kanban(world, args).exits(0).json()
+fn json(fixture: &ProgramFixture, args: &[&str]) -> Value {
+    kanban(fixture, args).exits(0).json()
 }
 
 /// As [`kanban`] where it is expected to be refused with a word, and returns
 /// what was said.
 #[track_caller]
-fn refused(world: &World, args: &[&str], code: i32) -> String {
-    let outcome = kanban(world, args).exits(code);
+fn refused(fixture: &ProgramFixture, args: &[&str], code: i32) -> String {
+    let outcome = kanban(fixture, args).exits(code);
     assert!(outcome.stderr.starts_with("error: "), "{outcome:?}");
     outcome.stderr
 }
 
 /// Makes a task and returns its name.
 #[track_caller]
-fn create(world: &World, args: &[&str]) -> String {
+fn create(fixture: &ProgramFixture, args: &[&str]) -> String {
     let mut all = vec!["create", "--json"];
     all.extend(args);
-    json(world, &all)["id"].as_str().unwrap().to_owned()
+    json(fixture, &all)["id"].as_str().unwrap().to_owned()
 }
 
 /// Returns a task as it is now.
 #[track_caller]
-fn task(world: &World, id: &str) -> Value {
-    json(world, &["show", id, "--json"])["task"].clone()
+fn task(fixture: &ProgramFixture, id: &str) -> Value {
+    json(fixture, &["show", id, "--json"])["task"].clone()
 }
 
 #[track_caller]
-fn status(world: &World, id: &str) -> String {
-    task(world, id)["status"].as_str().unwrap().to_owned()
+fn status(fixture: &ProgramFixture, id: &str) -> String {
+    task(fixture, id)["status"].as_str().unwrap().to_owned()
 }
 
 /// Makes a profile.
 #[track_caller]
-fn profile(world: &World, name: &str) {
-    world.vestal(["profile", "create", name]).exits(0);
+fn profile(fixture: &ProgramFixture, name: &str) {
+    fixture.vestal(["profile", "create", name]).exits(0);
 }
 
 /// Returns text with what is different each time taken out of it.
-fn steady(world: &World, text: &str) -> String {
+fn steady(fixture: &ProgramFixture, text: &str) -> String {
     let mut out = String::new();
-    let root = world.home().display().to_string();
+    let root = fixture.home().display().to_string();
     let text = text.replace(&root, "[home]");
     let mut rest = text.as_str();
     let mut seen: Vec<&str> = Vec::new();

@@ -11,20 +11,20 @@ use vestal_testkit::processes::{is_alive, kill, signal};
 use vestal_testkit::wait_until;
 
 use super::{create, json, kanban, status, task};
-use crate::support::{BASE, PATIENCE, RunningProgram, World};
+use crate::support::{BASE, ProgramFixture, RunningProgram, TEST_TIMEOUT};
 
-/// A world with a board, and the model that its workers ask.
+/// A fixture with a board, and the model that its workers ask.
 struct Story {
-    world: World,
+    fixture: ProgramFixture,
     model: ScriptedModel,
 }
 
 impl Story {
-    fn in_world(world: World, backend: &str, script: Script) -> Self {
+    fn in_world(fixture: ProgramFixture, backend: &str, script: Script) -> Self {
         let model = ScriptedModel::start(script.strict());
-        std::fs::create_dir_all(world.home()).unwrap();
+        std::fs::create_dir_all(fixture.home()).unwrap();
         // Workers get their settings from their profile's files, never from
-        // the environment of whoever dispatches.
+        // the environment of the dispatcher.
         let config = format!(
             "model:\n  default: scripted\n  base_url: {}\n\
              terminal:\n  backend: {backend}\n  docker_image: {BASE}\n\
@@ -32,13 +32,13 @@ impl Story {
              kanban:\n  claim_ttl_seconds: 3\n  retry_backoff_seconds: 1\n  failure_limit: 100\n",
             model.base_url()
         );
-        std::fs::write(world.home().join("config.yaml"), config).unwrap();
-        Self { world, model }
+        std::fs::write(fixture.home().join("config.yaml"), config).unwrap();
+        Self { fixture, model }
     }
 
     /// Starts a dispatcher that stays, on a host of this name.
     fn dispatcher(&self, host: &str) -> RunningProgram {
-        let mut command = self.world.command(["kanban", "dispatch", "--watch"]);
+        let mut command = self.fixture.command(["kanban", "dispatch", "--watch"]);
         command.env("VESTAL_KANBAN_HOST", host);
         RunningProgram::start(command)
     }
@@ -46,9 +46,9 @@ impl Story {
     /// Waits for something to become true of a task.
     #[track_caller]
     fn until(&self, id: &str, what: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
-            let sheet = json(&self.world, &["show", id, "--json"]);
+            let sheet = json(&self.fixture, &["show", id, "--json"]);
             if what(&sheet) {
                 return sheet;
             }
@@ -63,13 +63,13 @@ impl Story {
     }
 
     fn log(&self, id: &str) -> String {
-        kanban(&self.world, &["log", id]).text()
+        kanban(&self.fixture, &["log", id]).text()
     }
 
     fn await_model<'a, F: Future>(&'a self, event: impl FnOnce(&'a ScriptedModel) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let event = event(&self.model);
-        runtime.block_on(async { tokio::time::timeout(PATIENCE, event).await.unwrap() });
+        runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, event).await.unwrap() });
     }
 
     /// Returns the worker of the task's current run, once it was noted.
@@ -106,13 +106,16 @@ fn kinds(sheet: &Value, kind: &str) -> usize {
     sheet["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).count()
 }
 
-fn a_chain_is_worked_off(world: World, backend: &str) {
+fn a_chain_is_worked_off(fixture: ProgramFixture, backend: &str) {
     let script = Script::rules([
         farewell(),
-        // Whoever draws reads of the measuring, too.
+        // The task that draws gets the result of the one that measures, too.
         ReplyRule::when_user_contains("draw the plan").reply_with(|request| {
-            let told = request.last_user_text().unwrap_or_default();
-            assert!(told.contains("four by five"), "a child knows what its parent left: {told}");
+            let reported = request.last_user_text().unwrap_or_default();
+            assert!(
+                reported.contains("four by five"),
+                "a child knows what its parent left: {reported}"
+            );
             terminal("cat ~/measured; hostname")
         }),
         ReplyRule::when_user_contains("draw the plan").after_tool_results(1).reply_with(
@@ -126,11 +129,11 @@ fn a_chain_is_worked_off(world: World, backend: &str) {
             .after_tool_results(1)
             .reply(complete("four by five")),
     ]);
-    let story = Story::in_world(world, backend, script);
-    let world = &story.world;
-    let first = create(world, &["measure the room", "--assignee", "default"]);
-    let second = create(world, &["draw the plan", "--assignee", "default", "--parent", &first]);
-    assert_eq!(status(world, &second), "todo");
+    let story = Story::in_world(fixture, backend, script);
+    let fixture = &story.fixture;
+    let first = create(fixture, &["measure the room", "--assignee", "default"]);
+    let second = create(fixture, &["draw the plan", "--assignee", "default", "--parent", &first]);
+    assert_eq!(status(fixture, &second), "todo");
     let dispatcher = story.dispatcher("here");
     let sheet = story.until_done(&second);
     // Both worked in the same place, the profile's own sandbox.
@@ -138,28 +141,28 @@ fn a_chain_is_worked_off(world: World, backend: &str) {
     let lines: Vec<&str> = printed["output"].as_str().unwrap().lines().collect();
     assert_eq!(lines.len(), 2, "{printed}");
     assert_eq!(lines[0], lines[1]);
-    assert_eq!(status(world, &first), "done");
+    assert_eq!(status(fixture, &first), "done");
     end(dispatcher);
 }
 
 #[test]
 fn local_works_off_a_chain_of_tasks() {
-    a_chain_is_worked_off(World::new(), "local");
+    a_chain_is_worked_off(ProgramFixture::new(), "local");
 }
 
 #[test]
 fn native_works_off_a_chain_of_tasks() {
-    a_chain_is_worked_off(World::native(), "native");
+    a_chain_is_worked_off(ProgramFixture::native(), "native");
 }
 
 #[test]
 fn docker_works_off_a_chain_of_tasks() {
-    a_chain_is_worked_off(World::docker(), "docker");
+    a_chain_is_worked_off(ProgramFixture::docker(), "docker");
 }
 
 #[test]
 fn podman_works_off_a_chain_of_tasks() {
-    a_chain_is_worked_off(World::podman(), "docker");
+    a_chain_is_worked_off(ProgramFixture::podman(), "docker");
 }
 
 #[test]
@@ -171,8 +174,8 @@ fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
         ReplyRule::when_user_contains("paint the door").reply(complete("fresh")),
         farewell(),
     ]);
-    let story = Story::in_world(World::new(), "local", script);
-    let id = create(&story.world, &["paint the door", "--assignee", "default"]);
+    let story = Story::in_world(ProgramFixture::new(), "local", script);
+    let id = create(&story.fixture, &["paint the door", "--assignee", "default"]);
     let frozen = story.dispatcher("alpha");
     story.await_model(|model| model.wait_for_holds(1));
     let worker = story.worker(&id);
@@ -187,7 +190,7 @@ fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
     let outcomes: Vec<&Value> = runs.iter().map(|run| &run["outcome"]).collect();
     assert_eq!(outcomes, ["reclaimed", "completed"]);
     assert!(runs[1]["started_at"].as_i64() >= runs[0]["ended_at"].as_i64(), "{runs:#?}");
-    let before = json(&story.world, &["show", &id, "--json"]);
+    let before = json(&story.fixture, &["show", &id, "--json"]);
 
     // The first one wakes up with its answer in hand.
     story.model.release();
@@ -196,7 +199,7 @@ fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
     wait_until("the stale worker has left", || !is_alive(worker));
     end(frozen);
     end(other);
-    let mut after = json(&story.world, &["show", &id, "--json"]);
+    let mut after = json(&story.fixture, &["show", &id, "--json"]);
     // Only that nothing is left of the stale worker may have been noted.
     for run in after["runs"].as_array_mut().unwrap() {
         run["gone"] = json!(true);
@@ -227,16 +230,16 @@ fn a_worker_that_is_killed_at_any_step_strands_no_task() {
             .once(),
         ReplyRule::when_user_contains("dig the well").reply(complete("dug")),
     ]);
-    let story = Story::in_world(World::new(), "local", script);
-    let world = &story.world;
-    let id = create(world, &["dig the well", "--assignee", "default"]);
+    let story = Story::in_world(ProgramFixture::new(), "local", script);
+    let fixture = &story.fixture;
+    let id = create(fixture, &["dig the well", "--assignee", "default"]);
     let dispatcher = story.dispatcher("here");
 
     story.await_model(|model| model.wait_for_holds(1));
     kill(story.worker(&id));
     story.await_model(|model| model.wait_for_requests(2));
     let text = "until test -e ~/digging; do sleep 0.05; done";
-    world.vestal(["run", "--session", "none", text]).exits(0);
+    fixture.vestal(["run", "--session", "none", text]).exits(0);
     kill(story.worker(&id));
     story.await_model(|model| model.wait_for_holds(2));
     kill(story.worker(&id));
@@ -248,10 +251,10 @@ fn a_worker_that_is_killed_at_any_step_strands_no_task() {
     assert_eq!(sheet["latest_summary"], "dug");
     // What the killed worker had started in the sandbox is gone, too.
     story.until(&id, |_| {
-        let jobs = world.vestal(["jobs", "--json"]).exits(0).json();
+        let jobs = fixture.vestal(["jobs", "--json"]).exits(0).json();
         jobs.as_array().unwrap().iter().all(|job| job["state"] != "running")
     });
-    assert_eq!(task(world, &id)["status"], "done");
+    assert_eq!(task(fixture, &id)["status"], "done");
     end(dispatcher);
 }
 
@@ -262,31 +265,32 @@ fn a_finished_task_leaves_no_sandbox_to_anybody_who_worked_on_it() {
         ReplyRule::when_user_contains("tidy the desk").reply(complete("tidied")),
         farewell(),
     ]);
-    let story = Story::in_world(World::new(), "local", script);
-    let world = &story.world;
-    world.vestal(["profile", "create", "rev", "--clone"]).exits(0);
-    let desk = format!("dir:{}", world.work().join("desk").display());
+    let story = Story::in_world(ProgramFixture::new(), "local", script);
+    let fixture = &story.fixture;
+    fixture.vestal(["profile", "create", "rev", "--clone"]).exits(0);
+    let desk = format!("dir:{}", fixture.work().join("desk").display());
+    std::fs::create_dir(fixture.work().join("desk")).unwrap();
     let args =
         ["tidy the desk", "--assignee", "default", "--workspace", &desk, "--reviewer", "rev"];
-    let id = create(world, &args);
+    let id = create(fixture, &args);
     let own = format!("kanban-{id}");
     // The directory is on this machine, so no host of another name would do.
-    let dispatcher = RunningProgram::start(world.command(["kanban", "dispatch", "--watch"]));
+    let dispatcher = RunningProgram::start(fixture.command(["kanban", "dispatch", "--watch"]));
     let sheet = story.until_done(&id);
     let who: Vec<&Value> =
         sheet["runs"].as_array().unwrap().iter().map(|run| &run["profile"]).collect();
     assert_eq!(who, ["default", "rev"]);
     end(dispatcher);
     // The one who looked at it said that it is done; the one who did it had left.
-    assert!(world.tasks().contains(&own));
+    assert!(fixture.tasks().contains(&own));
     let at_work = |profile: &str| {
-        let listed = world.vestal(["-p", profile, "ps", "--all", "--json"]).exits(0).json();
+        let listed = fixture.vestal(["-p", profile, "ps", "--all", "--json"]).exits(0).json();
         listed.as_array().unwrap().iter().any(|sandbox| sandbox["task"] == own)
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while at_work("default") || at_work("rev") {
-        let collected = kanban(world, &["gc", "--json"]).exits(0);
+        let collected = kanban(fixture, &["gc", "--json"]).exits(0);
         assert!(Instant::now() < deadline, "its sandbox stays: {collected:?}\n{}", story.log(&id));
     }
-    assert!(world.work().join("desk").exists(), "the directory is not the sandbox's to remove");
+    assert!(fixture.work().join("desk").exists(), "the directory is not the sandbox's to remove");
 }

@@ -3,16 +3,16 @@
 use std::fs;
 
 use super::create;
-use crate::support::{World, finish};
+use crate::support::{ProgramFixture, finish};
 
 #[test]
 fn the_option_goes_before_the_variable_before_the_choice() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     for name in ["a", "b", "c"] {
-        create(&world, name);
+        create(&fixture, name);
     }
     let used = |args: &[&str], variable: Option<&str>| {
-        let mut command = world.command(args.iter().chain(&["config", "path"]));
+        let mut command = fixture.command(args.iter().chain(&["config", "path"]));
         if let Some(value) = variable {
             command.env("VESTAL_PROFILE", value);
         }
@@ -20,27 +20,27 @@ fn the_option_goes_before_the_variable_before_the_choice() {
         let dir = path.trim().strip_suffix("/config.yaml").unwrap().to_owned();
         dir.rsplit('/').next().unwrap().to_owned()
     };
-    assert_eq!(used(&[], None), "home", "the profile default");
-    let chosen = world.vestal(["profile", "use", "C"]).exits(0);
+    assert_eq!(used(&[], None), "vestal", "the profile default");
+    let chosen = fixture.vestal(["profile", "use", "C"]).exits(0);
     assert_eq!(chosen.text(), "now using profile c\n");
     assert_eq!(used(&[], None), "c");
     assert_eq!(used(&[], Some("b")), "b");
     assert_eq!(used(&["-p", "a"], Some("b")), "a");
-    assert_eq!(used(&["--profile=default"], Some("b")), "home");
-    let after = world.vestal(["config", "path", "-p", "a"]).exits(0).text();
+    assert_eq!(used(&["--profile=default"], Some("b")), "vestal");
+    let after = fixture.vestal(["config", "path", "-p", "a"]).exits(0).text();
     assert!(after.ends_with("/profiles/a/config.yaml\n"), "{after}");
-    let mut command = world.command(["profile", "use", "a"]);
+    let mut command = fixture.command(["profile", "use", "a"]);
     let hidden = finish(command.env("VESTAL_PROFILE", "b").spawn().unwrap()).exits(0);
     assert!(hidden.stderr.contains("VESTAL_PROFILE"), "{hidden:?}");
-    world.vestal(["profile", "use", "default"]).exits(0);
-    assert_eq!(used(&[], None), "home");
+    fixture.vestal(["profile", "use", "default"]).exits(0);
+    assert_eq!(used(&[], None), "vestal");
 }
 
 #[test]
 fn a_choice_that_cannot_be_followed_locks_nobody_out_and_changes_nothing_elsewhere() {
-    let world = World::new();
-    create(&world, "work");
-    let file = world.home().join("active_profile");
+    let fixture = ProgramFixture::new();
+    create(&fixture, "work");
+    let file = fixture.home().join("active_profile");
     for broken in [&b"gone\n"[..], b"../../etc\n", b"\xff\xfe"] {
         fs::write(&file, broken).unwrap();
         for args in [
@@ -56,14 +56,18 @@ fn a_choice_that_cannot_be_followed_locks_nobody_out_and_changes_nothing_elsewhe
             &["doctor"],
             &["-p", "work", "ps"],
         ] {
-            world.vestal(args).exits(0);
+            fixture.vestal(args).exits(0);
         }
-        let doctor = world.vestal(["doctor", "--json"]).exits(0).json();
+        let doctor = fixture.vestal(["doctor", "--json"]).exits(0).json();
         let checks = doctor["checks"].as_array().unwrap();
         assert!(checks.iter().any(|check| check["name"] == "profile"), "{checks:?}");
         for args in [["config", "path"], ["profile", "list"], ["profile", "show"]] {
-            let told = world.vestal(args).exits(0);
-            assert_eq!(told.stderr.matches("vestal profile use default").count(), 1, "{told:?}");
+            let reported = fixture.vestal(args).exits(0);
+            assert_eq!(
+                reported.stderr.matches("vestal profile use default").count(),
+                1,
+                "{reported:?}"
+            );
         }
         for args in [
             &["ps"][..],
@@ -73,27 +77,27 @@ fn a_choice_that_cannot_be_followed_locks_nobody_out_and_changes_nothing_elsewhe
             &["profile", "create", "copy", "--clone"],
             &["profile", "export"],
         ] {
-            let refused = world.vestal(args).exits(1);
+            let refused = fixture.vestal(args).exits(1);
             assert!(refused.stderr.contains("vestal profile use default"), "{refused:?}");
             assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
         }
-        assert!(!world.home().join("config.yaml").exists(), "default was not changed instead");
-        world.vestal(["profile", "use", "default"]).exits(0);
-        world.vestal(["ps"]).exits(0);
+        assert!(!fixture.home().join("config.yaml").exists(), "default was not changed instead");
+        fixture.vestal(["profile", "use", "default"]).exits(0);
+        fixture.vestal(["ps"]).exits(0);
     }
     // A directory where the file should be is no obstacle either.
     fs::create_dir(&file).unwrap();
-    world.vestal(["ps"]).exits(1);
-    world.vestal(["profile", "use", "work"]).exits(0);
-    world.vestal(["profile", "use", "default"]).exits(0);
-    world.vestal(["ps"]).exits(0);
+    fixture.vestal(["ps"]).exits(1);
+    fixture.vestal(["profile", "use", "work"]).exits(0);
+    fixture.vestal(["profile", "use", "default"]).exits(0);
+    fixture.vestal(["ps"]).exits(0);
 }
 
 #[test]
 fn a_profile_that_only_the_variable_names_can_be_made() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     let run = |args: &[&str]| {
-        let mut command = world.command(args);
+        let mut command = fixture.command(args);
         finish(command.env("VESTAL_PROFILE", "new").spawn().unwrap())
     };
     let missing = run(&["ps"]).exits(1);

@@ -6,18 +6,18 @@ mod isolation;
 mod names;
 mod removal;
 
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 /// Makes a profile.
 #[track_caller]
-fn create(world: &World, name: &str) {
-    world.vestal(["profile", "create", name]).exits(0);
+fn create(fixture: &ProgramFixture, name: &str) {
+    fixture.vestal(["profile", "create", name]).exits(0);
 }
 
 /// Deletes profiles with their sandboxes, so that nothing of them runs on.
 #[track_caller]
-fn delete(world: &World, names: &[&str]) {
+fn delete(fixture: &ProgramFixture, names: &[&str]) {
     for name in names {
-        world.vestal(["profile", "delete", "-y", name]).exits(0);
+        fixture.vestal(["profile", "delete", "-y", name]).exits(0);
     }
 }

@@ -3,16 +3,16 @@
 use vestal_scripted_model::{Model, Script, ScriptedReply};
 
 use super::Transcript;
-use crate::chat::world::Chatting;
+use crate::chat::fixture::ChatFixture;
 use crate::conversations;
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 #[test]
 fn turns_and_models() {
     let script =
         Script::replies([ScriptedReply::text("Done."), ScriptedReply::error(401, "no such key")]);
-    let chat = Chatting::new(script.models([Model::new("scripted").context_length(8000)]));
-    let mut calls = Transcript::new(&chat.world);
+    let chat = ChatFixture::new(script.models([Model::new("scripted").context_length(8000)]));
+    let mut calls = Transcript::new(&chat.fixture);
     calls.variables = chat.variables();
     calls.names.push((chat.model.base_url(), "[address]".to_owned()));
     calls.call(&["chat", "-q", "work"]);
@@ -25,9 +25,9 @@ fn turns_and_models() {
 
 #[test]
 fn conversations() {
-    let world = World::new();
-    conversations::seed(&world);
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::new();
+    conversations::seed(&fixture);
+    let mut calls = Transcript::new(&fixture);
     calls.names.push(("AAAA".repeat(1000), "[image]".to_owned()));
     calls.call(&["conversations", "list"]);
     calls.call(&["conversations", "show", "k3f9ab"]);
@@ -35,7 +35,7 @@ fn conversations() {
     calls.call(&["conversations", "rename", "k3f9ab", "Mended"]);
     calls.call(&["conversations", "undo", "k3f9ab"]);
     calls.call(&["conversations", "export", "k3f9ab", "-o", "talk.jsonl"]);
-    let exported = std::fs::read_to_string(world.work().join("talk.jsonl")).unwrap();
+    let exported = std::fs::read_to_string(fixture.work().join("talk.jsonl")).unwrap();
     let head = super::masked(exported.lines().next().unwrap());
     calls.text.push_str(&head);
     calls.text.push('\n');

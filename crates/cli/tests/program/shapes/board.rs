@@ -3,12 +3,12 @@
 use std::fs;
 
 use super::Transcript;
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 #[test]
 fn tasks() {
-    let world = World::new();
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::new();
+    let mut calls = Transcript::new(&fixture);
     let first = calls.learn(&["kanban", "create", "Gather", "--assignee", "default"]);
     let first = calls.name(&first["id"], "first");
     let second =
@@ -16,7 +16,7 @@ fn tasks() {
     let second = calls.name(&second["id"], "second");
     calls.call(&["kanban", "list"]);
     calls.call(&["kanban", "comment", "--json", &first, "look"]);
-    fs::write(world.work().join("file"), "content").unwrap();
+    fs::write(fixture.work().join("file"), "content").unwrap();
     calls.call(&["kanban", "attach", &first, "file"]);
     let attached = calls.learn(&["kanban", "attachments", &first]);
     let file = attached[0]["path"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
@@ -42,8 +42,8 @@ fn tasks() {
 
 #[test]
 fn boards_and_dispatch() {
-    let world = World::new();
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::new();
+    let mut calls = Transcript::new(&fixture);
     let task = calls.learn(&["kanban", "create", "Gather", "--assignee", "default"]);
     calls.name(&task["id"], "task");
     calls.call(&["kanban", "init"]);

@@ -1,12 +1,12 @@
 //! Gateways.
 
 use super::Transcript;
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 #[test]
 fn gateways() {
-    let world = World::automatic();
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::automatic();
+    let mut calls = Transcript::new(&fixture);
     calls.call(&["gateway", "list"]);
     calls.call_exiting(&["gateway", "status"], 1);
     calls.call(&["gateway", "stop"]);

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{World, finish};
+use crate::support::{ProgramFixture, finish};
 
 /// Members whose values differ from run to run, or from machine to machine.
 const VARYING: &[&str] = &[
@@ -70,7 +70,7 @@ const VARYING: &[&str] = &[
 
 /// Calls of the program and what they printed, as far as it is the same each time.
 struct Transcript<'w> {
-    world: &'w World,
+    fixture: &'w ProgramFixture,
     variables: Vec<(&'static str, String)>,
     /// Names for what is different each time, such as ids.
     names: Vec<(String, String)>,
@@ -78,10 +78,10 @@ struct Transcript<'w> {
 }
 
 impl<'w> Transcript<'w> {
-    fn new(world: &'w World) -> Self {
-        let root = world.home().parent().unwrap().canonicalize().unwrap().display().to_string();
+    fn new(fixture: &'w ProgramFixture) -> Self {
+        let root = fixture.home().parent().unwrap().canonicalize().unwrap().display().to_string();
         Self {
-            world,
+            fixture,
             variables: Vec::new(),
             names: vec![(root, "[root]".to_owned())],
             text: String::new(),
@@ -123,7 +123,7 @@ impl<'w> Transcript<'w> {
     #[track_caller]
     fn ask(&self, args: &[&str], code: i32) -> String {
         let flag = if args.contains(&"--json") { &[][..] } else { &["--json"] };
-        let mut command: Command = self.world.command([args, flag].concat());
+        let mut command: Command = self.fixture.command([args, flag].concat());
         command.envs(self.variables.clone());
         finish(command.spawn().unwrap()).exits(code).text()
     }

@@ -3,12 +3,12 @@
 use std::fs;
 
 use super::Transcript;
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 #[test]
 fn sandboxes_and_jobs() {
-    let world = World::new();
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::new();
+    let mut calls = Transcript::new(&fixture);
     let ran = calls.learn(&["run", "--json", "true"]);
     calls.name(&ran["sandbox"]["id"], "instance");
     calls.name(&ran["job"], "first job");
@@ -24,7 +24,7 @@ fn sandboxes_and_jobs() {
     calls.call(&["jobs"]);
     calls.call(&["kill", &job]);
     calls.call_exiting(&["wait", &job], 137);
-    fs::write(world.work().join("file"), "content").unwrap();
+    fs::write(fixture.work().join("file"), "content").unwrap();
     calls.call(&["cp", "file", ":copied"]);
     calls.call(&["stop", "default"]);
     calls.call_exiting(&["stop", "default", "no-such"], 125);
@@ -36,9 +36,9 @@ fn sandboxes_and_jobs() {
 
 #[test]
 fn native_snapshots() {
-    let world = World::native();
-    world.run("echo one > file").exits(0);
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::native();
+    fixture.run("echo one > file").exits(0);
+    let mut calls = Transcript::new(&fixture);
     calls.call(&["snapshot", "--name", "good", "--note", "all is well"]);
     calls.call(&["snapshots"]);
     calls.call(&["fork", "default", "copy"]);

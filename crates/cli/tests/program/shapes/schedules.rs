@@ -3,15 +3,15 @@
 use vestal_scripted_model::{BilledUsage, Script, ScriptedModel, ScriptedReply};
 
 use super::Transcript;
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 #[test]
 fn schedules() {
-    let world = World::new();
+    let fixture = ProgramFixture::new();
     let usage = BilledUsage { input: 120, output: 4, ..BilledUsage::default() };
     let model =
         ScriptedModel::start(Script::replies([ScriptedReply::text("all is quiet").usage(usage)]));
-    let mut calls = Transcript::new(&world);
+    let mut calls = Transcript::new(&fixture);
     calls.variables = vec![
         ("TZ", "UTC".to_owned()),
         ("VESTAL_MODEL", "m".to_owned()),

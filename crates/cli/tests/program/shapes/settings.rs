@@ -5,12 +5,12 @@ use std::fs;
 use super::Transcript;
 use crate::mcp;
 use crate::skills;
-use crate::support::World;
+use crate::support::ProgramFixture;
 
 #[test]
 fn profiles_and_settings() {
-    let world = World::automatic();
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::automatic();
+    let mut calls = Transcript::new(&fixture);
     calls.call(&["profile", "create", "work", "--description", "For work."]);
     calls.call(&["profile", "list"]);
     calls.call(&["profile", "show", "work"]);
@@ -21,7 +21,7 @@ fn profiles_and_settings() {
     calls.call(&["profile", "delete", "-y", "again"]);
     calls.call_exiting(&["profile", "show", "no-such"], 1);
     fs::write(
-        world.home().join("profiles/office/config.yaml"),
+        fixture.home().join("profiles/office/config.yaml"),
         "terminal:\n  retention_seconds: 2d\n  retention_secs: 1\n",
     )
     .unwrap();
@@ -34,8 +34,8 @@ fn profiles_and_settings() {
 
 #[test]
 fn memory() {
-    let world = World::automatic();
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::automatic();
+    let mut calls = Transcript::new(&fixture);
     calls.call(&["memory", "add", "likes tea"]);
     calls.call(&["memory", "replace", "tea", "likes coffee"]);
     calls.call(&["memory", "remove", "coffee"]);
@@ -45,13 +45,13 @@ fn memory() {
 
 #[test]
 fn skills() {
-    let world = World::automatic();
+    let fixture = ProgramFixture::automatic();
     let variable = "required_environment_variables: [{name: GO_TOKEN, help: h}]";
-    skills::skill(&world, "go", &format!("tags: [x]\nversion: 1.2\n{variable}\n"));
-    let mut calls = Transcript::new(&world);
+    skills::skill(&fixture, "go", &format!("tags: [x]\nversion: 1.2\n{variable}\n"));
+    let mut calls = Transcript::new(&fixture);
     calls.call(&["skills", "install", "-y", "go"]);
-    fs::create_dir_all(world.home().join("skills/bad")).unwrap();
-    fs::write(world.home().join("skills/bad/SKILL.md"), "nothing").unwrap();
+    fs::create_dir_all(fixture.home().join("skills/bad")).unwrap();
+    fs::write(fixture.home().join("skills/bad/SKILL.md"), "nothing").unwrap();
     calls.call(&["skills", "list"]);
     calls.call(&["skills", "show", "go"]);
     calls.call_exiting(&["skills", "check"], 1);
@@ -61,10 +61,10 @@ fn skills() {
 
 #[test]
 fn mcp_servers() {
-    let world = World::automatic();
-    let program = mcp::server(&world);
-    world.vestal(["mcp", "add", "small", "--", program.to_str().unwrap(), "word"]).exits(0);
-    let mut calls = Transcript::new(&world);
+    let fixture = ProgramFixture::automatic();
+    let program = mcp::server(&fixture);
+    fixture.vestal(["mcp", "add", "small", "--", program.to_str().unwrap(), "word"]).exits(0);
+    let mut calls = Transcript::new(&fixture);
     calls.call(&["mcp", "list"]);
     calls.call(&["mcp", "test", "small"]);
     calls.call(&["mcp", "tools", "small"]);

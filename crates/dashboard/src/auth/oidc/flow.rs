@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-use super::provider::{Provider, refused};
-use super::token::{self, Expected, Person, TokenError};
+use super::provider::{OidcProvider, refused};
+use super::token::{self, OidcUser, TokenError, TokenRequirements};
 use super::{OidcError, OidcSettings};
 use crate::auth::Token;
 use crate::gate::{Principal, Right};
@@ -24,7 +24,7 @@ const MAX_ATTEMPTS: usize = 256;
 pub(crate) const CALLBACK: &str = "/login/callback";
 
 /// A login that was begun.
-struct Attempt {
+struct LoginAttempt {
     begun: Instant,
     /// What the cookie of the browser has to be.
     browser: Token,
@@ -35,7 +35,7 @@ struct Attempt {
 }
 
 /// Where a browser is to go, and what it has to bring back.
-pub(super) struct Begun {
+pub(super) struct LoginRedirect {
     pub(super) address: String,
     pub(super) browser: Token,
 }
@@ -64,16 +64,16 @@ pub(super) struct Arrived {
 /// The login at a provider.
 #[derive(Debug)]
 pub(crate) struct Oidc {
-    provider: Provider,
-    attempts: Attempts,
+    provider: OidcProvider,
+    attempts: LoginAttempts,
 }
 
 #[derive(Default)]
-struct Attempts(Mutex<HashMap<String, Attempt>>);
+struct LoginAttempts(Mutex<HashMap<String, LoginAttempt>>);
 
 impl Oidc {
     pub(crate) fn new(settings: OidcSettings) -> Self {
-        Self { provider: Provider::new(settings), attempts: Attempts::default() }
+        Self { provider: OidcProvider::new(settings), attempts: LoginAttempts::default() }
     }
 
     /// Returns the name of the provider, for the button of the login.
@@ -88,11 +88,11 @@ impl Oidc {
     }
 
     /// Begins a login. `origin` is what the browser calls this dashboard.
-    pub(super) async fn begin(&self, origin: &str, next: &str) -> Result<Begun, OidcError> {
+    pub(super) async fn begin(&self, origin: &str, next: &str) -> Result<LoginRedirect, OidcError> {
         let metadata = self.provider.metadata().await?;
         let random = || Token::generate().map_err(|error| OidcError::Random(error.to_string()));
         let (state, browser) = (random()?, random()?);
-        let attempt = Attempt {
+        let attempt = LoginAttempt {
             begun: Instant::now(),
             browser: browser.clone(),
             nonce: random()?,
@@ -115,7 +115,7 @@ impl Oidc {
             .append_pair("code_challenge", &challenge)
             .append_pair("code_challenge_method", "S256");
         self.attempts.keep(state.expose(), attempt);
-        Ok(Begun { address: address.into(), browser })
+        Ok(LoginRedirect { address: address.into(), browser })
     }
 
     /// Ends a login with what the browser has brought back.
@@ -150,10 +150,10 @@ impl Oidc {
         Ok(Arrived { principal, next: attempt.next })
     }
 
-    async fn verified(&self, id_token: &str, nonce: &str, now: i64) -> Result<Person, OidcError> {
+    async fn verified(&self, id_token: &str, nonce: &str, now: i64) -> Result<OidcUser, OidcError> {
         let settings = self.provider.settings();
         let (issuer, client_id) = (settings.issuer_name(), settings.client_id.as_str());
-        let expected = Expected { issuer, client_id, nonce, now };
+        let expected = TokenRequirements { issuer, client_id, nonce, now };
         let keys = self.provider.keys(false).await?;
         match token::verify(id_token, &keys, &expected) {
             // It may have made a new one since its keys were read.
@@ -169,10 +169,10 @@ impl Oidc {
     /// named by it.
     async fn admitted(
         &self,
-        person: Person,
+        person: OidcUser,
         access_token: Option<&str>,
     ) -> Result<Principal, OidcError> {
-        let Person { subject, mut profile } = person;
+        let OidcUser { subject, mut profile } = person;
         let people = &self.provider.settings().people;
         if let Some(access_token) = access_token.filter(|_| people.has_mail())
             && profile.verified_mail().is_none()
@@ -191,8 +191,8 @@ impl Oidc {
     }
 }
 
-impl Attempts {
-    fn keep(&self, state: &str, attempt: Attempt) {
+impl LoginAttempts {
+    fn keep(&self, state: &str, attempt: LoginAttempt) {
         let mut attempts = self.lock();
         attempts.retain(|_, attempt| attempt.begun.elapsed() < ATTEMPT_LIFE);
         if attempts.len() >= MAX_ATTEMPTS
@@ -205,18 +205,18 @@ impl Attempts {
     }
 
     /// Takes the attempt of a state, which counts once, and only in the browser that began it.
-    fn take(&self, state: &str, browser: Option<&Token>) -> Option<Attempt> {
+    fn take(&self, state: &str, browser: Option<&Token>) -> Option<LoginAttempt> {
         let attempt = self.lock().remove(state)?;
         let is_own = browser == Some(&attempt.browser);
         (is_own && attempt.begun.elapsed() < ATTEMPT_LIFE).then_some(attempt)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Attempt>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, LoginAttempt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl std::fmt::Debug for Attempts {
+impl std::fmt::Debug for LoginAttempts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attempts").field("count", &self.lock().len()).finish()
     }

@@ -99,7 +99,7 @@ impl ScriptedProvider {
     }
 
     /// Begins a login; the token will have its nonce. Returns what the browser is asked to bring along.
-    async fn begin(&self) -> (Begun, Callback) {
+    async fn begin(&self) -> (LoginRedirect, Callback) {
         let begun = self.oidc.begin("http://127.0.0.1:9119", "/board").await.unwrap();
         let address = reqwest::Url::parse(&begun.address).unwrap();
         let of = |name: &str| {
@@ -115,7 +115,11 @@ impl ScriptedProvider {
         (begun, callback)
     }
 
-    async fn finish(&self, begun: &Begun, callback: &Callback) -> Result<Arrived, OidcError> {
+    async fn finish(
+        &self,
+        begun: &LoginRedirect,
+        callback: &Callback,
+    ) -> Result<Arrived, OidcError> {
         self.oidc.finish(callback, Some(&begun.browser), now()).await
     }
 
@@ -217,7 +221,7 @@ async fn who_is_not_named_stays_outside_and_an_unverified_address_names_nobody()
 }
 
 #[tokio::test]
-async fn what_the_provider_says_against_it_is_said_in_its_words() {
+async fn what_the_provider_says_against_it_is_reported_in_its_words() {
     let provider = ScriptedProvider::start("u1", json!({})).await;
     let (begun, callback) = provider.begin().await;
     let spent = Callback { code: Some("spent".to_owned()), ..callback };

@@ -76,7 +76,7 @@ pub(crate) enum OidcError {
     },
     /// The answer belongs to no login that was begun here in this browser.
     #[error(
-        "this login was not begun in this browser, was used already, or took longer than ten minutes"
+        "this login was not started in this browser, was used already, or took longer than ten minutes"
     )]
     Unknown,
     /// What the provider says about the person cannot be believed.

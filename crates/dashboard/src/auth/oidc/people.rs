@@ -99,8 +99,8 @@ mod tests {
         assert_eq!(find("x", Some("bob@example.org")), Some(("bob@example.org", Right::Viewer)));
         assert_eq!(find("Viewer", None), None, "subjects have a case");
         assert_eq!(find("x", None), None);
-        assert_eq!(find("ann@example.org", None), None, "a subject is no verified address");
-        assert_eq!(find("x", Some("248289761001")), None, "and an address is no subject");
+        assert_eq!(find("ann@example.org", None), None, "a subject is not a verified address");
+        assert_eq!(find("x", Some("248289761001")), None, "and an address is not a subject");
         let both = find("248289761001", Some("bob@example.org"));
         assert_eq!(both, Some(("248289761001", Right::Operator)), "the greater right of the two");
     }

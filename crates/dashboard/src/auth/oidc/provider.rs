@@ -41,7 +41,7 @@ struct Published {
 
 /// The same once it was checked.
 #[derive(Debug)]
-pub(super) struct Metadata {
+pub(super) struct ProviderMetadata {
     pub(super) authorization_endpoint: Url,
     token_endpoint: Url,
     jwks_uri: Url,
@@ -75,18 +75,18 @@ struct UserInfo {
 
 #[derive(Default)]
 struct Kept {
-    metadata: Option<(Instant, Arc<Metadata>)>,
+    metadata: Option<(Instant, Arc<ProviderMetadata>)>,
     keys: Option<(Instant, Arc<KeySet>)>,
 }
 
 /// A provider, asked when somebody logs in and not before.
-pub(super) struct Provider {
+pub(super) struct OidcProvider {
     settings: OidcSettings,
     client: Mutex<Option<Client>>,
     kept: Mutex<Kept>,
 }
 
-impl Provider {
+impl OidcProvider {
     pub(super) fn new(settings: OidcSettings) -> Self {
         Self { settings, client: Mutex::new(None), kept: Mutex::new(Kept::default()) }
     }
@@ -96,7 +96,7 @@ impl Provider {
     }
 
     /// Returns what the provider publishes about itself.
-    pub(super) async fn metadata(&self) -> Result<Arc<Metadata>, OidcError> {
+    pub(super) async fn metadata(&self) -> Result<Arc<ProviderMetadata>, OidcError> {
         let mut kept = self.kept.lock().await;
         if let Some((at, metadata)) = &kept.metadata
             && at.elapsed() < KEPT_FOR
@@ -114,7 +114,7 @@ impl Provider {
 
     /// Checks what the provider publishes: that it is the one of the settings, and that nobody on the way
     /// to its addresses can change what they say.
-    fn checked(&self, published: &Published) -> Result<Metadata, OidcError> {
+    fn checked(&self, published: &Published) -> Result<ProviderMetadata, OidcError> {
         if published.issuer != self.settings.issuer_name() {
             return Err(self.unusable(format!(
                 "it calls itself {:?}; set dashboard.oidc_issuer to exactly that if it is right",
@@ -126,7 +126,7 @@ impl Provider {
             _ => Err(self.unusable(format!("its address {} is not https", shortened(text)))),
         };
         let methods = published.token_endpoint_auth_methods_supported.as_deref();
-        Ok(Metadata {
+        Ok(ProviderMetadata {
             authorization_endpoint: address(&published.authorization_endpoint)?,
             token_endpoint: address(&published.token_endpoint)?,
             jwks_uri: address(&published.jwks_uri)?,
@@ -200,7 +200,7 @@ impl Provider {
         let Some(address) = metadata.userinfo_endpoint.clone() else { return Ok(None) };
         let found: UserInfo =
             self.read(self.client().await?.get(address).bearer_auth(access_token)).await?;
-        // Of anybody else it is no answer.
+        // Of anybody else it is not an answer.
         Ok((found.sub == subject).then_some(found.profile))
     }
 
@@ -264,7 +264,7 @@ impl Provider {
     }
 }
 
-impl std::fmt::Debug for Provider {
+impl std::fmt::Debug for OidcProvider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Provider").field("settings", &self.settings).finish_non_exhaustive()
     }

@@ -32,7 +32,7 @@ pub(crate) enum TokenError {
     Signature,
     #[error("it was made by {0:?}")]
     Issuer(String),
-    #[error("it was made for somebody else than this dashboard")]
+    #[error("it was issued for another client than this dashboard")]
     Audience,
     #[error("it was made for another login")]
     Nonce,
@@ -132,7 +132,7 @@ impl Algorithm {
 
 /// What has to be so of a token.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct TokenRequirements<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) client_id: &'a str,
     pub(crate) nonce: &'a str,
@@ -141,11 +141,11 @@ pub(crate) struct Expected<'a> {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
-    /// Extensions that whoever reads the token must understand. None are.
+    /// Extensions that a reader of the token must understand. None are supported.
     #[serde(default)]
     crit: Option<serde_json::Value>,
 }
@@ -153,12 +153,12 @@ struct Header {
 /// One name or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Audience {
+enum TokenAudience {
     One(String),
     Several(Vec<String>),
 }
 
-impl Audience {
+impl TokenAudience {
     fn names(&self) -> &[String] {
         match self {
             Self::One(name) => std::slice::from_ref(name),
@@ -171,7 +171,7 @@ impl Audience {
 struct Claims {
     iss: String,
     sub: String,
-    aud: Audience,
+    aud: TokenAudience,
     #[serde(default)]
     azp: Option<String>,
     exp: i64,
@@ -200,7 +200,7 @@ impl ProfileClaims {
 
 /// A person of whom a provider has said who they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Person {
+pub(crate) struct OidcUser {
     pub(crate) subject: String,
     pub(crate) profile: ProfileClaims,
 }
@@ -209,8 +209,8 @@ pub(crate) struct Person {
 pub(crate) fn verify(
     token: &str,
     keys: &KeySet,
-    expected: &Expected<'_>,
-) -> Result<Person, TokenError> {
+    expected: &TokenRequirements<'_>,
+) -> Result<OidcUser, TokenError> {
     if token.len() > MAX_TOKEN {
         return Err(TokenError::Malformed);
     }
@@ -221,7 +221,7 @@ pub(crate) fn verify(
         return Err(TokenError::Malformed);
     };
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed);
-    let parsed: Header = json(&decode(header)?)?;
+    let parsed: TokenHeader = json(&decode(header)?)?;
     let algorithm = Algorithm::of_name(&parsed.alg).filter(|_| parsed.crit.is_none());
     let algorithm = algorithm.ok_or_else(|| TokenError::Algorithm(parsed.alg.clone()))?;
     let (message, mac) = (format!("{header}.{payload}"), decode(mac)?);
@@ -247,7 +247,7 @@ pub(crate) fn verify(
 }
 
 impl Claims {
-    fn checked(self, expected: &Expected<'_>) -> Result<Person, TokenError> {
+    fn checked(self, expected: &TokenRequirements<'_>) -> Result<OidcUser, TokenError> {
         if self.iss != expected.issuer {
             return Err(TokenError::Issuer(self.iss));
         }
@@ -274,7 +274,7 @@ impl Claims {
         if self.sub.is_empty() || self.sub.len() > MAX_SUBJECT {
             return Err(TokenError::Subject);
         }
-        Ok(Person { subject: self.sub, profile: self.profile })
+        Ok(OidcUser { subject: self.sub, profile: self.profile })
     }
 }
 

@@ -5,8 +5,8 @@ use super::*;
 
 const NOW: i64 = 1_800_000_000;
 
-const EXPECTED: Expected<'static> =
-    Expected { issuer: "https://id.example", client_id: "vestal", nonce: "n-1", now: NOW };
+const EXPECTED: TokenRequirements<'static> =
+    TokenRequirements { issuer: "https://id.example", client_id: "vestal", nonce: "n-1", now: NOW };
 
 fn claims(changes: &Value) -> Value {
     let mut claims = json!({

@@ -11,7 +11,7 @@ use vestal_board::store::Durability;
 use vestal_board::{HostId, HostName, LogPolicy};
 use vestal_config::Environment;
 use vestal_dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, OpenBoards, ProgramLauncher};
-use vestal_process::EndPatience;
+use vestal_process::EndTimeouts;
 
 use super::{Anything, say, value};
 
@@ -49,10 +49,10 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
         launcher: Arc::new(launcher),
         profiles: Arc::new(|| BTreeSet::from(["ada".to_owned()])),
         environment: environment.clone(),
-        patience: EndPatience { grace: millis("--grace")?, kill: Duration::from_secs(20) },
+        timeouts: EndTimeouts { grace: millis("--grace")?, kill: Duration::from_secs(20) },
         interval: millis("--interval")?,
         retention: None,
-        on_event: Arc::new(|said| say(&said.to_string())),
+        on_event: Arc::new(|printed| say(&printed.to_string())),
     });
     let boards = OpenBoards::new(Boards::at(root.join("kanban"), host, Durability::Normal), None);
     say("up");

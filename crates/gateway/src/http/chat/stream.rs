@@ -128,7 +128,7 @@ impl Chunks {
         }
         if self.is_diverged {
             return Some(ApiError::internal(
-                "the provider broke off and answered anew with other words; the session has the whole answer",
+                "the provider broke off and answered again differently; the session has the whole answer",
             ));
         }
         // Words that came in no event: the summary of a turn that was stopped at its limit.

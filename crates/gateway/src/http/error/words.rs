@@ -16,7 +16,7 @@ pub(super) fn of_data(error: &(dyn Error + 'static)) -> (Option<String>, String)
     describe("member", path, text)
 }
 
-/// Returns where a body is no JSON.
+/// Returns where a body is not JSON.
 pub(super) fn of_syntax(error: &(dyn Error + 'static)) -> String {
     match find(error) {
         Some(found) => {
@@ -74,7 +74,7 @@ fn describe(kind: &str, path: Option<String>, text: &str) -> (Option<String>, St
         let (given, known) = rest.split_once(", ").unwrap_or((rest, ""));
         format!("must be one of {}, not {}", options(known), unquoted(given))
     } else if let Some((given, wanted)) = mismatch(text) {
-        format!("must be {}, not {}", plain(wanted), given_in_words(given))
+        format!("must be {}, not {}", plain(wanted), given_type(given))
     } else if let Some((_, wanted)) =
         text.strip_prefix("invalid length ").and_then(|rest| rest.split_once(", expected "))
     {
@@ -114,7 +114,7 @@ fn plain(wanted: &str) -> &str {
 }
 
 /// Returns what was given in words.
-fn given_in_words(given: &str) -> &str {
+fn given_type(given: &str) -> &str {
     match given {
         "sequence" => "a list",
         "map" => "an object",

@@ -46,7 +46,7 @@ impl ResponseRequest {
     /// Refuses what would change the meaning of the answer if it were passed over.
     pub(super) fn refuse_unsupported(&self) -> Result<(), ApiError> {
         if self.background == Some(true) {
-            let message = "use POST /v1/runs, which goes on without its client";
+            let message = "use POST /v1/runs, which continues without its client";
             return Err(ApiError::unsupported("background", message));
         }
         if self.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {

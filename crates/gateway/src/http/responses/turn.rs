@@ -15,7 +15,7 @@ use vestal_model::Message;
 
 use super::output::ResponseOutput;
 use super::{Draft, ResponseStanding};
-use crate::http::App;
+use crate::http::ApiState;
 use crate::http::error::ApiError;
 use crate::http::sse;
 use crate::http::words::{Diverged, StreamedWords};
@@ -38,7 +38,7 @@ pub(super) struct ResponseTurn {
 
 impl ResponseTurn {
     /// `after` is the last message of the session before the turn.
-    pub(super) fn new(app: &App, turn: StartedTurn, draft: Draft, after: Seq) -> Self {
+    pub(super) fn new(app: &ApiState, turn: StartedTurn, draft: Draft, after: Seq) -> Self {
         let store = app.turns.runtime().agent().store().clone();
         let session = turn.conversation.clone();
         let forget =
@@ -101,7 +101,7 @@ impl ResponseTurn {
         }
         self.output.close_message();
         let failure = ApiError::of_outcome(&result.outcome).or_else(|| {
-            let message = "the provider broke off and answered anew with other words; the session has the whole answer";
+            let message = "the provider broke off and answered again differently; the session has the whole answer";
             self.is_diverged.then(|| ApiError::internal(message))
         });
         let body = self.body(&result, failure.as_ref());
@@ -131,7 +131,7 @@ impl ResponseTurn {
     }
 }
 
-/// Waits for the answer. Whoever stops waiting drops the turn, which interrupts it.
+/// Waits for the answer. A caller that stops waiting drops the turn, which interrupts it.
 pub(super) async fn whole_response(mut turn: ResponseTurn) -> Result<Response, ApiError> {
     while let Some(event) = turn.turn.next_event().await {
         turn.take(&event).await?;
@@ -237,8 +237,9 @@ impl SessionLog {
         for stored in new {
             self.after = self.after.max(stored.seq);
             match stored.message {
-                Message::Assistant(said) => {
-                    self.calls.extend(said.calls.into_iter().map(|call| (call.id, call.arguments)));
+                Message::Assistant(reply) => {
+                    self.calls
+                        .extend(reply.calls.into_iter().map(|call| (call.id, call.arguments)));
                 }
                 Message::Tool(result) => self.results.push((result.call, result.content)),
                 Message::User(_) => {}

@@ -18,7 +18,7 @@ use vestal_sandbox::files::{Depth, Links, Parents, WriteOptions};
 
 use super::SandboxTarget;
 use crate::http::error::ApiError;
-use crate::http::openapi::{DescribedRoutes, Operation};
+use crate::http::openapi::{DescribedRoutes, RouteOperation};
 
 /// How much of a file one answer has, unless the request says otherwise, and at most.
 const READ_BYTES: u64 = 1 << 20;
@@ -39,7 +39,7 @@ const SIZE: HeaderName = HeaderName::from_static("x-vestal-file-size");
 const EOF: HeaderName = HeaderName::from_static("x-vestal-file-eof");
 
 pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRoutes {
-    let operation = |summary: &'static str| Operation::new(tag, summary);
+    let operation = |summary: &'static str| RouteOperation::new(tag, summary);
     routes
         .get("/api/sandboxes/{task}/files", get(read), operation("Returns bytes of a file")
             .query::<ReadQuery>().answers_bytes())
@@ -48,7 +48,7 @@ pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRou
         .delete("/api/sandboxes/{task}/files", axum::routing::delete(delete), operation("Deletes a file, or a directory; of a symbolic link the link")
             .query::<DeleteQuery>().answers::<FileDeletedView>())
         .get("/api/sandboxes/{task}/files/list", get(list), operation("Lists a directory in the order of names")
-            .query::<ListQuery>().answers::<DirectoryView>())
+            .query::<DirectoryListQuery>().answers::<DirectoryView>())
         .get("/api/sandboxes/{task}/files/stat", get(stat), operation("Describes a file")
             .query::<StatQuery>().answers::<FileView>())
         .post("/api/sandboxes/{task}/files/search", post(search), operation("Finds files by name and lines by content")
@@ -104,7 +104,7 @@ pub(super) struct FileDeletedView {
 
 /// Which part of a directory.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct ListQuery {
+pub(super) struct DirectoryListQuery {
     /// The directory; where commands start unless given.
     #[serde(default)]
     path: Option<String>,
@@ -165,7 +165,7 @@ fn queried<T>(query: Queried<T>) -> Result<T, ApiError> {
 async fn read(target: SandboxTarget, query: Queried<ReadQuery>) -> Result<Response, ApiError> {
     let query = queried(query)?;
     let limit = query.limit.unwrap_or(READ_BYTES).min(MAX_READ_BYTES);
-    let files = target.existing().await?.files(None).await?;
+    let files = target.engine.existing_sandbox(&target.task).await?.files(None).await?;
     let content = files.read_range(&query.path, query.offset, limit).await?;
     let mut response = content.bytes.into_response();
     let headers = response.headers_mut();
@@ -206,7 +206,7 @@ async fn delete(
 ) -> Result<Json<FileDeletedView>, ApiError> {
     let query = queried(query)?;
     let depth = if query.recursive { Depth::Recursive } else { Depth::One };
-    let files = target.existing().await?.files(None).await?;
+    let files = target.engine.existing_sandbox(&target.task).await?.files(None).await?;
     let removed = files.stat(&query.path, Links::Keep).await?;
     files.delete(&query.path, depth).await?;
     Ok(Json(FileDeletedView { object: "file.deleted", deleted: true, file: (&removed).into() }))
@@ -214,11 +214,11 @@ async fn delete(
 
 async fn list(
     target: SandboxTarget,
-    query: Queried<ListQuery>,
+    query: Queried<DirectoryListQuery>,
 ) -> Result<Json<DirectoryView>, ApiError> {
     let query = queried(query)?;
     let limit = query.limit.unwrap_or(LISTED).min(MAX_LISTED);
-    let files = target.existing().await?.files(None).await?;
+    let files = target.engine.existing_sandbox(&target.task).await?.files(None).await?;
     let page = files.list(query.path.as_deref().unwrap_or("."), limit).await?;
     let entries = page.entries.iter().map(EntryView::from).collect();
     Ok(Json(DirectoryView { entries, more: page.more }))
@@ -230,7 +230,7 @@ async fn stat(
 ) -> Result<Json<FileView>, ApiError> {
     let query = queried(query)?;
     let links = if query.follow == Some(false) { Links::Keep } else { Links::Follow };
-    let files = target.existing().await?.files(None).await?;
+    let files = target.engine.existing_sandbox(&target.task).await?.files(None).await?;
     Ok(Json((&files.stat(&query.path, links).await?).into()))
 }
 
@@ -250,6 +250,6 @@ async fn search(
         limit: request.limit.unwrap_or(FOUND).min(MAX_FOUND),
         context: request.context.min(20),
     };
-    let files = target.existing().await?.files(None).await?;
+    let files = target.engine.existing_sandbox(&target.task).await?.files(None).await?;
     Ok(Json((&files.search(query).await?).into()))
 }

@@ -1,4 +1,4 @@
-//! Jobs of a sandbox: listed, followed, waited for, written to and killed, whoever started them.
+//! Jobs of a sandbox, also those of other clients: list, follow, wait for, write to and kill them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use futures_util::stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use vestal_api::{JobView, OutputView};
+use vestal_api::{JobView, LogsView, OutputView};
 use vestal_sandbox::client::Connection;
-use vestal_sandbox::job::{self, AfterInput, JobEvent, JobFilter, JobStream};
-use vestal_sandbox::{AttachJob, CommandInput, JobId, JobInfo, JobState, OutputDelivery, Stream};
+use vestal_sandbox::job::{self, AfterInput, JobEvent, JobFilter, JobStream, OutputWindow};
+use vestal_sandbox::{CommandInput, JobId, JobInfo, Stream};
 
 use super::SandboxTarget;
 use crate::http::error::ApiError;
-use crate::http::openapi::{DescribedRoutes, Listed, Operation};
+use crate::http::openapi::{DescribedRoutes, Listed, RouteOperation};
 use crate::http::sse;
 
 /// Most jobs that are listed.
@@ -37,14 +37,14 @@ const MAX_LOG_BYTES: u64 = 16 << 20;
 const MAX_WAIT: u64 = 3600;
 
 pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRoutes {
-    let operation = |summary: &'static str| Operation::new(tag, summary);
+    let operation = |summary: &'static str| RouteOperation::new(tag, summary);
     routes
         .get("/api/sandboxes/{task}/jobs", get(list), operation("Lists the jobs of a sandbox, oldest first")
             .query::<JobsQuery>().answers::<Listed<JobView>>())
         .get("/api/sandboxes/{task}/jobs/{job}", get(show), operation("Shows a job")
             .answers::<JobView>())
         .get("/api/sandboxes/{task}/jobs/{job}/logs", get(logs), operation("Returns what a job wrote from given offsets on; with follow, as events until it ends")
-            .query::<LogsQuery>().answers::<LogsView>())
+            .query::<JobOutputQuery>().answers::<LogsView>())
         .post("/api/sandboxes/{task}/jobs/{job}/wait", post(wait), operation("Waits until a job has ended or the time is up")
             .takes::<WaitRequest>().answers::<JobView>())
         .post("/api/sandboxes/{task}/jobs/{job}/kill", post(kill), operation("Kills every process of a job and returns when none is left, or sends its foreground processes a signal")
@@ -63,7 +63,7 @@ pub(super) struct JobsQuery {
 
 /// Which part of the output.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct LogsQuery {
+pub(super) struct JobOutputQuery {
     /// The first byte of standard output.
     #[serde(default)]
     stdout_from: u64,
@@ -76,17 +76,6 @@ pub(super) struct LogsQuery {
     /// Whether events are sent until the job ends.
     #[serde(default)]
     follow: bool,
-}
-
-/// What a job wrote.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct LogsView {
-    /// The job.
-    job: JobView,
-    /// Of standard output.
-    stdout: OutputView,
-    /// Of standard error.
-    stderr: OutputView,
 }
 
 /// How long to wait.
@@ -130,7 +119,7 @@ pub(super) struct InputWrittenView {
     closed: bool,
 }
 
-type JobPath = Path<(String, String)>;
+type TaskJobPath = Path<(String, String)>;
 
 async fn list(
     target: SandboxTarget,
@@ -138,20 +127,23 @@ async fn list(
 ) -> Result<Json<Listed<JobView>>, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let filter = if query.all { JobFilter::All } else { JobFilter::Running };
-    let connection = target.connect().await?;
+    let connection = target.engine.existing_connection(&target.task).await?;
     let found = job::jobs(&connection, filter, LISTED).await?;
     let jobs = found.jobs.iter().map(|info| JobView::new(target.task.as_str(), info));
     Ok(Json(Listed::new(jobs.collect(), found.more)))
 }
 
-async fn show(target: SandboxTarget, Path((_, id)): JobPath) -> Result<Json<JobView>, ApiError> {
+async fn show(
+    target: SandboxTarget,
+    Path((_, id)): TaskJobPath,
+) -> Result<Json<JobView>, ApiError> {
     let (_, info) = find(&target, &id).await?;
     Ok(Json(JobView::new(target.task.as_str(), &info)))
 }
 
 async fn wait(
     target: SandboxTarget,
-    Path((_, id)): JobPath,
+    Path((_, id)): TaskJobPath,
     body: Result<Json<WaitRequest>, JsonRejection>,
 ) -> Result<Json<JobView>, ApiError> {
     let Json(request) = body?;
@@ -163,7 +155,7 @@ async fn wait(
 
 async fn kill(
     target: SandboxTarget,
-    Path((_, id)): JobPath,
+    Path((_, id)): TaskJobPath,
     body: Result<Json<KillRequest>, JsonRejection>,
 ) -> Result<Json<JobView>, ApiError> {
     let Json(request) = body?;
@@ -183,7 +175,7 @@ async fn kill(
 
 async fn write(
     target: SandboxTarget,
-    Path((_, id)): JobPath,
+    Path((_, id)): TaskJobPath,
     body: Result<Json<WriteRequest>, JsonRejection>,
 ) -> Result<Json<InputWrittenView>, ApiError> {
     let Json(request) = body?;
@@ -208,48 +200,38 @@ async fn write(
 
 async fn logs(
     target: SandboxTarget,
-    Path((_, id)): JobPath,
+    Path((_, id)): TaskJobPath,
     headers: HeaderMap,
-    query: Result<Query<LogsQuery>, QueryRejection>,
+    query: Result<Query<JobOutputQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
-    let mut offsets = Offsets { stdout: query.stdout_from, stderr: query.stderr_from };
+    let mut offsets = StreamOffsets { stdout: query.stdout_from, stderr: query.stderr_from };
     if let Some(last) = headers.get("last-event-id") {
-        let last = last.to_str().ok().and_then(Offsets::parse);
+        let last = last.to_str().ok().and_then(StreamOffsets::parse);
         offsets = last.ok_or_else(|| {
             ApiError::invalid("last-event-id", "must be the id of an event: two offsets")
         })?;
     }
     let (_, info) = find(&target, &id).await?;
-    let request = AttachJob {
-        id: info.id.clone(),
-        stdout_from: offsets.stdout,
-        stderr_from: offsets.stderr,
-        follow: query.follow,
-        // A job that has ended cannot be slowed down, so nothing of it is passed over.
-        delivery: match info.state {
-            JobState::Ended(_) => OutputDelivery::EveryByte,
-            JobState::Starting | JobState::Running => OutputDelivery::Lossy,
-        },
-    };
-    let following = target.engine.observe_job(&target.task, request).await?;
+    let limit = query.limit.unwrap_or(LOG_BYTES).min(MAX_LOG_BYTES);
+    let window = OutputWindow { stdout_from: offsets.stdout, stderr_from: offsets.stderr, limit };
     if query.follow {
-        let state = Following { job: following, task: target.task.to_string(), offsets };
+        let job = target.engine.observe_job(&target.task, window.attach(&info, true)).await?;
+        let state = Following { job, task: target.task.to_string(), offsets };
         return Ok(sse::response(stream::unfold(Some(state), next)));
     }
-    let limit = query.limit.unwrap_or(LOG_BYTES).min(MAX_LOG_BYTES);
-    let view = collect(following, target.task.as_str(), &info, offsets, limit).await?;
-    Ok(Json(view).into_response())
+    let output = target.engine.job_output(&target.task, &info, window).await?;
+    Ok(Json(LogsView::new(target.task.as_str(), window, &output)).into_response())
 }
 
 /// An offset in each stream.
 #[derive(Debug, Clone, Copy)]
-struct Offsets {
+struct StreamOffsets {
     stdout: u64,
     stderr: u64,
 }
 
-impl Offsets {
+impl StreamOffsets {
     /// Reads the id of an event.
     fn parse(text: &str) -> Option<Self> {
         let (stdout, stderr) = text.trim().split_once('.')?;
@@ -269,63 +251,10 @@ impl Offsets {
     }
 }
 
-/// Reads what is there, at most `limit` bytes of each stream.
-async fn collect(
-    mut following: JobStream,
-    task: &str,
-    info: &JobInfo,
-    from: Offsets,
-    limit: u64,
-) -> Result<LogsView, ApiError> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut out = CollectedOutput::default();
-    let mut err = CollectedOutput::default();
-    let mut info = info.clone();
-    while let Some(event) = following.next().await? {
-        match event {
-            JobEvent::Stdout(bytes) => out.take(&bytes, limit),
-            JobEvent::Stderr(bytes) => err.take(&bytes, limit),
-            JobEvent::Gap { stream: Stream::Stdout, bytes } => out.skip(bytes),
-            JobEvent::Gap { stream: Stream::Stderr, bytes } => err.skip(bytes),
-            JobEvent::Gap { .. } | JobEvent::Started { .. } => {}
-            JobEvent::Ended(ended) => info = *ended,
-        }
-        if out.is_full && err.is_full {
-            break;
-        }
-    }
-    Ok(LogsView {
-        job: JobView::new(task, &info),
-        stdout: OutputView::new(from.stdout, &out.bytes, out.omitted),
-        stderr: OutputView::new(from.stderr, &err.bytes, err.omitted),
-    })
-}
-
-#[derive(Debug, Default)]
-struct CollectedOutput {
-    bytes: Vec<u8>,
-    omitted: u64,
-    is_full: bool,
-}
-
-impl CollectedOutput {
-    fn take(&mut self, bytes: &[u8], limit: usize) {
-        let room = if self.is_full { 0 } else { limit.saturating_sub(self.bytes.len()) };
-        self.is_full |= bytes.len() > room;
-        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    fn skip(&mut self, bytes: u64) {
-        if !self.is_full {
-            self.omitted += bytes;
-        }
-    }
-}
-
 struct Following {
     job: JobStream,
     task: String,
-    offsets: Offsets,
+    offsets: StreamOffsets,
 }
 
 async fn next(
@@ -381,7 +310,7 @@ const fn name_of(stream: Stream) -> &'static str {
 
 async fn find(target: &SandboxTarget, id: &str) -> Result<(Connection, JobInfo), ApiError> {
     let id = job_id(id)?;
-    let connection = target.connect().await?;
+    let connection = target.engine.existing_connection(&target.task).await?;
     let info = job::wait(&connection, &id, Some(Duration::ZERO)).await?;
     Ok((connection, info))
 }

@@ -10,12 +10,12 @@ use axum::routing::post;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use vestal_api::{RunSandboxView, RunView, SandboxBefore};
-use vestal_sandbox::{CapturedOutput, Cause, Command, CommandInput, Error, Overrides};
+use vestal_sandbox::{Command, CommandInput, Error, Overrides};
 
 use super::SandboxTarget;
-use crate::http::App;
+use crate::http::ApiState;
 use crate::http::error::ApiError;
-use crate::http::openapi::{DescribedRoutes, Operation};
+use crate::http::openapi::{DescribedRoutes, RouteOperation};
 
 /// The session that commands run in unless another is named, as on the command line.
 const DEFAULT_SESSION: &str = "main";
@@ -71,7 +71,7 @@ pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRou
     routes.post(
         "/api/sandboxes/{task}/run",
         post(run),
-        Operation::new(
+        RouteOperation::new(
             tag,
             "Runs a command; the sandbox is made or started for it. A client that leaves takes a command it waits for along",
         )
@@ -81,7 +81,7 @@ pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRou
 }
 
 async fn run(
-    State(app): State<App>,
+    State(app): State<ApiState>,
     target: SandboxTarget,
     body: Result<Json<RunRequest>, JsonRejection>,
 ) -> Result<Json<RunView>, ApiError> {
@@ -115,7 +115,8 @@ async fn run(
     }
     let output = Box::pin(sandbox.run(command.kill_on_drop())).await?;
     view.set_output(&output);
-    set_exit(&mut view, &output, limit)?;
+    view.set_exit(&output, limit)
+        .map_err(|lost| ApiError::internal(lost.to_string()).code("job_lost"))?;
     let code = output.exit.code.map(Into::into);
     for warning in sandbox.warnings(code, output.session_error.as_deref()).await {
         view.advice.push(warning.to_string());
@@ -170,32 +171,4 @@ fn command(request: RunRequest, limit: Option<Duration>) -> Result<Command, ApiE
         None if request.background => command.stdin(CommandInput::Piped),
         None => command.stdin(CommandInput::Null),
     })
-}
-
-/// Sets the exit code as the command line has it.
-fn set_exit(
-    view: &mut RunView,
-    output: &CapturedOutput,
-    limit: Option<Duration>,
-) -> Result<(), ApiError> {
-    match (output.exit.cause, output.exit.code) {
-        (Cause::TimedOut, _) => {
-            let seconds = limit.map_or(0, |limit| limit.as_secs());
-            view.exit_code = Some(124);
-            view.error = Some(format!(
-                "timed out after {seconds} s; everything the command started was killed"
-            ));
-        }
-        (Cause::Lost, _) | (_, None) => {
-            let message = format!(
-                "the sandbox ended while job {} ran; its exit code is not known",
-                output.job
-            );
-            return Err(ApiError::internal(message).code("job_lost"));
-        }
-        (Cause::Exited | Cause::Signaled(_) | Cause::Killed, Some(code)) => {
-            view.exit_code = Some(code);
-        }
-    }
-    Ok(())
 }

@@ -27,7 +27,7 @@ const STDOUT: u8 = 1;
 
 impl Api {
     pub(crate) fn at(host: &str) -> Result<Self> {
-        let path = host.strip_prefix("unix://").ok_or_else(|| format!("{host} is no socket"))?;
+        let path = host.strip_prefix("unix://").ok_or_else(|| format!("{host} is not a socket"))?;
         Ok(Self { socket: path.into() })
     }
 

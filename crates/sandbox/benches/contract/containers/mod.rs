@@ -10,8 +10,8 @@ use vestal_config::Environment;
 
 pub(crate) use self::api::Api;
 use crate::Result;
+use crate::fixture::{BenchBackend, BenchHome};
 use crate::options::Plan;
-use crate::stage::{Ground, Theatre};
 use vestal_bench::program::BenchProgram;
 use vestal_bench::report::{BenchReport, BenchRow};
 
@@ -31,25 +31,25 @@ const PODMAN: Given =
 
 /// Measures everything with Docker.
 pub(crate) fn docker(report: &mut BenchReport, plan: Plan, ours: &BenchProgram) -> Result<()> {
-    DOCKER.with(report, |api, theatre, report| {
+    DOCKER.with(report, |api, home, report| {
         let api = &api;
-        report.add(theatre.perform(async |stage| rows::commands(&stage, api, plan).await)?);
-        report.add(theatre.perform(async |stage| program::run(&stage, api, plan, ours).await)?);
-        report.add(theatre.perform(async |stage| rows::files(&stage, plan).await)?);
-        report.add(theatre.perform(async |stage| rows::memory(&stage, api).await)?);
-        report.add(theatre.perform(async |stage| rows::streaming(&stage, api, plan).await)?);
-        report.add(theatre.perform(async |stage| program::stream(&stage, api, plan, ours).await)?);
-        report.add(theatre.perform(async |stage| rows::over_exec(&stage, plan).await)?);
-        report.add(theatre.perform(async |stage| lives::measure(&stage, plan).await)?);
+        report.add(home.measure(async |bench| rows::commands(&bench, api, plan).await)?);
+        report.add(home.measure(async |bench| program::run(&bench, api, plan, ours).await)?);
+        report.add(home.measure(async |bench| rows::files(&bench, plan).await)?);
+        report.add(home.measure(async |bench| rows::memory(&bench, api).await)?);
+        report.add(home.measure(async |bench| rows::streaming(&bench, api, plan).await)?);
+        report.add(home.measure(async |bench| program::stream(&bench, api, plan, ours).await)?);
+        report.add(home.measure(async |bench| rows::over_exec(&bench, plan).await)?);
+        report.add(home.measure(async |bench| lives::measure(&bench, plan).await)?);
         Ok(())
     })
 }
 
 /// Measures commands with Podman.
 pub(crate) fn podman(report: &mut BenchReport, plan: Plan) -> Result<()> {
-    PODMAN.with(report, |api, theatre, report| {
+    PODMAN.with(report, |api, home, report| {
         let api = &api;
-        report.add(theatre.perform(async |stage| rows::reported(&stage, api, plan).await)?);
+        report.add(home.measure(async |bench| rows::reported(&bench, api, plan).await)?);
         Ok(())
     })
 }
@@ -59,7 +59,7 @@ impl Given {
     fn with(
         &self,
         report: &mut BenchReport,
-        act: impl FnOnce(Api, &Theatre, &mut BenchReport) -> Result<()>,
+        measurement: impl FnOnce(Api, &BenchHome, &mut BenchReport) -> Result<()>,
     ) -> Result<()> {
         let environment = Environment::capture();
         let host = environment.get(self.variable).and_then(|host| host.to_str());
@@ -71,9 +71,9 @@ impl Given {
         };
         let api = Api::at(host)?;
         report.fact(self.name, api.version()?);
-        let theatre =
-            Theatre::open(&Ground::Containers { name: self.name, host: host.to_owned() })?;
-        act(api, &theatre, report)?;
-        theatre.close()
+        let home =
+            BenchHome::open(&BenchBackend::Containers { name: self.name, host: host.to_owned() })?;
+        measurement(api, &home, report)?;
+        home.close()
     }
 }

@@ -7,9 +7,9 @@ use std::time::Instant;
 use super::Api;
 use super::rows::{TRUE, container};
 use crate::Result;
+use crate::fixture::ContractBench;
 use crate::options::Plan;
 use crate::program::{self, run_pair};
-use crate::stage::Stage;
 use crate::streaming::{complete, text, through_a_pipe};
 use vestal_bench::program::BenchProgram;
 use vestal_bench::report::{Bar, BenchRow, Figure};
@@ -20,7 +20,7 @@ pub(super) const STREAM: &str = "much output through vestal run";
 
 /// Both programs, and the container that the engine's acts on.
 pub(super) struct Programs<'a> {
-    stage: &'a Stage,
+    bench: &'a ContractBench,
     vestal: &'a Path,
     /// The engine's, if there is one.
     docker: Option<PathBuf>,
@@ -29,37 +29,37 @@ pub(super) struct Programs<'a> {
 
 /// `true`.
 pub(super) async fn run(
-    stage: &Stage,
+    bench: &ContractBench,
     api: &Api,
     plan: Plan,
     ours: &BenchProgram,
 ) -> Result<Vec<BenchRow>> {
-    let programs = match Programs::find(stage, api, ours).await? {
+    let programs = match Programs::find(bench, api, ours).await? {
         Ok(programs) => programs,
-        Err(why) => return Ok(vec![BenchRow::not_run(stage.label(RUN), why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(bench.label(RUN), why)]),
     };
     let exec = || match programs.docker(&TRUE) {
         Some(mut docker) => succeed(&mut docker),
         None => Ok(()),
     };
-    let pair = run_pair(stage, programs.vestal, plan.containers.processes(), exec).await?;
+    let pair = run_pair(bench, programs.vestal, plan.containers.processes(), exec).await?;
     let row = match programs.docker {
-        Some(_) => pair.row(stage, RUN),
-        None => no_docker(BenchRow::times(stage.label(RUN), &pair.ours)),
+        Some(_) => pair.row(bench, RUN),
+        None => no_docker(BenchRow::times(bench.label(RUN), &pair.ours)),
     };
     Ok(vec![row.bar(Bar::AtMost(Figure::Milliseconds(10.0))).bar(Bar::Faster(12.0))])
 }
 
-/// Much output, through a pipe to whoever started the program.
+/// Much output, through a pipe to the process that started the program.
 pub(super) async fn stream(
-    stage: &Stage,
+    bench: &ContractBench,
     api: &Api,
     plan: Plan,
     ours: &BenchProgram,
 ) -> Result<Vec<BenchRow>> {
-    let programs = match Programs::find(stage, api, ours).await? {
+    let programs = match Programs::find(bench, api, ours).await? {
         Ok(programs) => programs,
-        Err(why) => return Ok(vec![BenchRow::not_run(stage.label(STREAM), why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(bench.label(STREAM), why)]),
     };
     let size = plan.containers.stream;
     let text = text(size);
@@ -70,12 +70,12 @@ pub(super) async fn stream(
     };
     let (mut ours, mut others) = (Samples::default(), Samples::default());
     for _ in 0..plan.containers.streams {
-        ours.push(timed(&mut program::command(stage, programs.vestal, &text))?);
+        ours.push(timed(&mut program::command(bench, programs.vestal, &text))?);
         if let Some(mut docker) = programs.docker(&["bash", "-c", &text]) {
             others.push(timed(&mut docker)?);
         }
     }
-    let row = BenchRow::single(stage.label(STREAM), Figure::rate(size, ours.p50()));
+    let row = BenchRow::single(bench.label(STREAM), Figure::rate(size, ours.p50()));
     Ok(vec![match programs.docker {
         Some(_) => row.beside(Figure::rate(size, others.p50())),
         None => no_docker(row),
@@ -85,7 +85,7 @@ pub(super) async fn stream(
 impl<'a> Programs<'a> {
     /// Returns the programs, or why ours is not there.
     async fn find(
-        stage: &'a Stage,
+        bench: &'a ContractBench,
         api: &Api,
         ours: &'a BenchProgram,
     ) -> Result<std::result::Result<Self, &'a str>> {
@@ -93,13 +93,13 @@ impl<'a> Programs<'a> {
             Ok(vestal) => vestal,
             Err(why) => return Ok(Err(why)),
         };
-        let container = container(stage, api).await?;
-        Ok(Ok(Self { stage, vestal, docker: stage.find_program("docker"), container }))
+        let container = container(bench, api).await?;
+        Ok(Ok(Self { bench, vestal, docker: bench.find_program("docker"), container }))
     }
 
     /// Returns `docker exec` of a command.
     fn docker(&self, command: &[&str]) -> Option<Command> {
-        let mut docker = self.stage.command(self.docker.as_ref()?);
+        let mut docker = self.bench.command(self.docker.as_ref()?);
         docker.args(["exec", &*self.container]).args(command);
         Some(docker)
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use vestal_sandbox::{FilesOnRemoval, TaskName, WhileBusy};
 
 use crate::Result;
+use crate::fixture::ContractBench;
 use crate::options::Plan;
-use crate::stage::Stage;
 use crate::workload::stateless;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
@@ -23,24 +23,24 @@ const WRITE: &str = "text=$(printf 'some text %.0s' {1..100}); \
 const WARM_UP: usize = 2;
 
 /// Beside a plain copy of the same files.
-pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
+pub(super) async fn measure(bench: &ContractBench, plan: Plan) -> Result<Vec<BenchRow>> {
     let from: TaskName = "fork-from".parse()?;
-    let sandbox = stage.sandbox("fork-from").await?;
+    let sandbox = bench.sandbox("fork-from").await?;
     stateless(&sandbox, WRITE).await?;
-    let workspace = stage.engine.sandboxes_dir().join(sandbox.key().dir_name()).join("workspace");
+    let workspace = bench.engine.sandboxes_dir().join(sandbox.key().dir_name()).join("workspace");
     drop(sandbox);
-    stage.engine.stop(&from).await?;
-    let copy = stage.home().join("plain-copy");
+    bench.engine.stop(&from).await?;
+    let copy = bench.home().join("plain-copy");
     let (mut ours, mut others) = (Samples::default(), Samples::default());
     for number in 0..WARM_UP + plan.forks {
         let to: TaskName = format!("fork-{number}").parse()?;
         let start = Instant::now();
-        let forked = stage.engine.fork(&from, None, &to, WhileBusy::Refuse).await?;
+        let forked = bench.engine.fork(&from, None, &to, WhileBusy::Refuse).await?;
         let our_time = start.elapsed();
         if forked.files < FILES {
             return Err(format!("only {} files were copied", forked.files).into());
         }
-        let mut cp = stage.command("cp");
+        let mut cp = bench.command("cp");
         cp.args(["-a", "--reflink=auto"]).args([&workspace, &copy]);
         let start = Instant::now();
         let status = cp.status()?;
@@ -52,9 +52,9 @@ pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> 
             ours.push(our_time);
             others.push(other_time);
         }
-        stage.engine.remove(&to, FilesOnRemoval::Remove).await?;
+        bench.engine.remove(&to, FilesOnRemoval::Remove).await?;
         std::fs::remove_dir_all(&copy)?;
     }
-    let row = BenchRow::times(stage.label(NAME), &ours);
+    let row = BenchRow::times(bench.label(NAME), &ours);
     Ok(vec![row.beside(Figure::time(others.p50())).bar(Bar::Times(2.0))])
 }

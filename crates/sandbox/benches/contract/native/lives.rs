@@ -7,8 +7,8 @@ use std::time::Instant;
 use vestal_sandbox::{FilesOnRemoval, TaskName};
 
 use crate::Result;
+use crate::fixture::ContractBench;
 use crate::options::Plan;
-use crate::stage::Stage;
 use crate::workload::stateless;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
@@ -24,43 +24,47 @@ const SHOWN: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"
 
 /// Beside bubblewrap, which runs the same shell text in a sandbox that shows
 /// and hides about the same and keeps nothing.
-pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let mut other = bubblewrap(stage)?;
+pub(super) async fn measure(bench: &ContractBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let mut other = bubblewrap(bench)?;
     let (mut new, mut stopped) = (Samples::default(), Samples::default());
     let mut others = Samples::default();
     for number in 0..WARM_UP + plan.lives {
         let counted = number >= WARM_UP;
         let name = format!("life-{number}");
         let task: TaskName = name.parse()?;
-        first_command(stage, &name, counted.then_some(&mut new)).await?;
+        first_command(bench, &name, counted.then_some(&mut new)).await?;
         if let Some(other) = &mut other {
             let start = Instant::now();
             let output = other.output()?;
             if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                return Err(format!("bubblewrap failed: {said}").into());
+                let printed = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("bubblewrap failed: {printed}").into());
             }
             if counted {
                 others.push(start.elapsed());
             }
         }
-        if !stage.engine.stop(&task).await? {
+        if !bench.engine.stop(&task).await? {
             return Err("a sandbox that was to be stopped did not run".into());
         }
-        first_command(stage, &name, counted.then_some(&mut stopped)).await?;
-        stage.engine.remove(&task, FilesOnRemoval::Remove).await?;
+        first_command(bench, &name, counted.then_some(&mut stopped)).await?;
+        bench.engine.remove(&task, FilesOnRemoval::Remove).await?;
     }
-    let row = BenchRow::times(stage.label(NEW), &new).bar(Bar::Times(4.0));
+    let row = BenchRow::times(bench.label(NEW), &new).bar(Bar::Times(4.0));
     let row = match other {
         Some(_) => row.beside(Figure::time(others.p50())),
         None => row.note("bubblewrap is not installed"),
     };
-    Ok(vec![row, BenchRow::times(stage.label(STOPPED), &stopped)])
+    Ok(vec![row, BenchRow::times(bench.label(STOPPED), &stopped)])
 }
 
-async fn first_command(stage: &Stage, task: &str, samples: Option<&mut Samples>) -> Result<()> {
+async fn first_command(
+    bench: &ContractBench,
+    task: &str,
+    samples: Option<&mut Samples>,
+) -> Result<()> {
     let start = Instant::now();
-    let sandbox = stage.sandbox(task).await?;
+    let sandbox = bench.sandbox(task).await?;
     stateless(&sandbox, "true").await?;
     if let Some(samples) = samples {
         samples.push(start.elapsed());
@@ -69,13 +73,13 @@ async fn first_command(stage: &Stage, task: &str, samples: Option<&mut Samples>)
 }
 
 /// Returns the command of the alternative, if it is installed.
-fn bubblewrap(stage: &Stage) -> Result<Option<Command>> {
-    let Some(program) = stage.find_program("bwrap") else {
+fn bubblewrap(bench: &ContractBench) -> Result<Option<Command>> {
+    let Some(program) = bench.find_program("bwrap") else {
         return Ok(None);
     };
-    let workspace = stage.home().join("bubblewrap");
+    let workspace = bench.home().join("bubblewrap");
     std::fs::create_dir_all(&workspace)?;
-    let mut command = stage.command(program);
+    let mut command = bench.command(program);
     command.args(["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
     command.args(["--die-with-parent", "--new-session"]);
     command.args(["--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"]);

@@ -12,8 +12,8 @@ use vestal_sandbox::backend::Availability;
 
 use crate::Result;
 use crate::commands::{self, SESSION, STATELESS, TASK};
+use crate::fixture::{BenchBackend, BenchHome, ContractBench};
 use crate::options::Plan;
-use crate::stage::{Ground, Stage, Theatre};
 use crate::streaming::{self, GUEST_GROWTH, HOST_GROWTH, THROUGH_A_JOB};
 use crate::{crowd, files, memory, program};
 use vestal_bench::program::BenchProgram;
@@ -27,21 +27,21 @@ const FILE: &str = "/workspace/small.txt";
 
 /// Measures everything, if sandboxes can be made of namespaces here.
 pub(crate) fn measure(report: &mut BenchReport, plan: Plan, ours: &BenchProgram) -> Result<()> {
-    let theatre = Theatre::open(&Ground::Native)?;
-    if let Some(why) = theatre.perform(async |stage| Ok(missing(&stage).await))? {
+    let home = BenchHome::open(&BenchBackend::Native)?;
+    if let Some(why) = home.measure(async |bench| Ok(missing(&bench).await))? {
         let row = |what: &String| BenchRow::not_run(format!("native: {what}"), &*why);
         report.add(names().iter().map(row).collect());
-        return theatre.close();
+        return home.close();
     }
-    report.add(theatre.perform(async |stage| commands::measure(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| program::measure(&stage, plan, ours).await)?);
-    report.add(theatre.perform(async |stage| files::measure(&stage, plan, Path::new(FILE)).await)?);
-    report.add(theatre.perform(async |stage| guest_memory(&stage).await)?);
-    report.add(theatre.perform(async |stage| stream(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| lives::measure(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| fork::measure(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| at_once(&stage).await)?);
-    theatre.close()
+    report.add(home.measure(async |bench| commands::measure(&bench, plan).await)?);
+    report.add(home.measure(async |bench| program::measure(&bench, plan, ours).await)?);
+    report.add(home.measure(async |bench| files::measure(&bench, plan, Path::new(FILE)).await)?);
+    report.add(home.measure(async |bench| guest_memory(&bench).await)?);
+    report.add(home.measure(async |bench| stream(&bench, plan).await)?);
+    report.add(home.measure(async |bench| lives::measure(&bench, plan).await)?);
+    report.add(home.measure(async |bench| fork::measure(&bench, plan).await)?);
+    report.add(home.measure(async |bench| at_once(&bench).await)?);
+    home.close()
 }
 
 /// Returns what is measured.
@@ -68,8 +68,8 @@ fn names() -> Vec<String> {
 }
 
 /// Returns why there are no such sandboxes here.
-async fn missing(stage: &Stage) -> Option<String> {
-    let backends = stage.engine.backends().await;
+async fn missing(bench: &ContractBench) -> Option<String> {
+    let backends = bench.engine.backends().await;
     match backends.into_iter().find(|(name, _)| *name == "native") {
         Some((_, Availability::Works { .. })) => None,
         Some((_, Availability::Missing { reason, .. })) => Some(reason),
@@ -78,30 +78,30 @@ async fn missing(stage: &Stage) -> Option<String> {
     }
 }
 
-async fn guest_memory(stage: &Stage) -> Result<Vec<BenchRow>> {
-    let sandbox = stage.sandbox(TASK).await?;
-    Ok(vec![memory::idle(stage, first_process(stage, &sandbox).await?)?])
+async fn guest_memory(bench: &ContractBench) -> Result<Vec<BenchRow>> {
+    let sandbox = bench.sandbox(TASK).await?;
+    Ok(vec![memory::idle(bench, first_process(bench, &sandbox).await?)?])
 }
 
 /// Much output beside a plain pipe.
-async fn stream(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
-    let sandbox = stage.sandbox(TASK).await?;
-    let guest = first_process(stage, &sandbox).await?;
-    let other = |text: &str| streaming::through_a_pipe(&mut stage.bash_command(text));
-    streaming::rows(stage, guest, (plan.streams, streaming::SIZE), other, None).await
+async fn stream(bench: &ContractBench, plan: Plan) -> Result<Vec<BenchRow>> {
+    let sandbox = bench.sandbox(TASK).await?;
+    let guest = first_process(bench, &sandbox).await?;
+    let other = |text: &str| streaming::through_a_pipe(&mut bench.bash_command(text));
+    streaming::rows(bench, guest, (plan.streams, streaming::SIZE), other, None).await
 }
 
 /// Many sandboxes, what they take and what they weigh.
-async fn at_once(stage: &Stage) -> Result<Vec<BenchRow>> {
+async fn at_once(bench: &ContractBench) -> Result<Vec<BenchRow>> {
     let before = weight::Host::now()?;
-    let mut rows = crowd::measure(stage, CROWD, Some(Bar::Times(1.25))).await?;
-    rows.push(weight::measure(stage, CROWD, &before).await?);
+    let mut rows = crowd::measure(bench, CROWD, Some(Bar::Times(1.25))).await?;
+    rows.push(weight::measure(bench, CROWD, &before).await?);
     Ok(rows)
 }
 
 /// Returns the first process of a sandbox, as this machine counts processes.
-async fn first_process(stage: &Stage, sandbox: &Sandbox) -> Result<u32> {
-    let instances = stage.engine.sandboxes_dir().join(sandbox.key().dir_name()).join("instances");
+async fn first_process(bench: &ContractBench, sandbox: &Sandbox) -> Result<u32> {
+    let instances = bench.engine.sandboxes_dir().join(sandbox.key().dir_name()).join("instances");
     let record = std::fs::read(instances.join(sandbox.instance().await).join("init.json"))?;
     let record: serde_json::Value = serde_json::from_slice(&record)?;
     let pid = record["pid"].as_u64().ok_or("the sandbox has no first process")?;

@@ -5,7 +5,7 @@ use std::fs;
 use super::first_process;
 use crate::Result;
 use crate::crowd;
-use crate::stage::Stage;
+use crate::fixture::ContractBench;
 use crate::workload::stateless;
 use vestal_bench::process::proportional;
 use vestal_bench::report::{Bar, BenchRow, Figure};
@@ -38,24 +38,28 @@ pub(super) fn name(sandboxes: usize) -> String {
 /// Weighs the sandboxes of a crowd: what their processes take, each page shared
 /// out among those who have it, and what the kernel has needed for them. Each
 /// still answers.
-pub(super) async fn measure(stage: &Stage, sandboxes: usize, before: &Host) -> Result<BenchRow> {
+pub(super) async fn measure(
+    bench: &ContractBench,
+    sandboxes: usize,
+    before: &Host,
+) -> Result<BenchRow> {
     let mut bytes = Host::now()?.0.saturating_sub(before.0);
     let mut processes = 0;
     for number in 0..sandboxes {
-        let sandbox = stage.sandbox(&crowd::task(number)).await?;
-        for pid in family(first_process(stage, &sandbox).await?)? {
+        let sandbox = bench.sandbox(&crowd::task(number)).await?;
+        for pid in family(first_process(bench, &sandbox).await?)? {
             bytes += proportional(pid)?;
             processes += 1;
         }
     }
     for number in 0..sandboxes {
-        let sandbox = stage.sandbox(&crowd::task(number)).await?;
-        let said = stateless(&sandbox, &format!("echo {number}")).await?;
-        if said.stdout.text() != format!("{number}\n") {
+        let sandbox = bench.sandbox(&crowd::task(number)).await?;
+        let printed = stateless(&sandbox, &format!("echo {number}")).await?;
+        if printed.stdout.text() != format!("{number}\n") {
             return Err(format!("sandbox {number} does not answer").into());
         }
     }
-    let row = BenchRow::single(stage.label(&name(sandboxes)), Figure::size(bytes));
+    let row = BenchRow::single(bench.label(&name(sandboxes)), Figure::size(bytes));
     Ok(row
         .bar(Bar::AtMost(Figure::Mebibytes(2048.0)))
         .note(format!("{processes} processes, and what the kernel holds on to for them")))

@@ -32,6 +32,7 @@ use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec, e
 /// The declaration of the backend.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "docker",
+    aliases: &[],
     mistaken_names: &[(
         "podman",
         "Podman is used through the backend docker; set terminal.backend: docker",
@@ -177,8 +178,8 @@ impl Backend for Docker {
         }
     }
 
-    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
-        lifecycle::end(&self.client().await?, &self.home, instance, patience).await
+    async fn end(&self, instance: &Instance, timeout: Duration) -> Result<(), BackendError> {
+        lifecycle::end(&self.client().await?, &self.home, instance, timeout).await
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {

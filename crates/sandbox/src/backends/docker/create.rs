@@ -40,7 +40,7 @@ impl Docker {
         storage::check_sources(&client, &settings)?;
         let dirs = ContainerDirs::of(&request);
         let (image, copied_from) = self.image_for(&client, &settings, &request).await?;
-        request.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
+        request.progress.report(Progress::Starting { what: format!("starting {}", image.name) });
         let home_is_new = !dirs.home.exists();
         dirs.make(&request, &settings)?;
         let fill = settings.persistent && (copied_from.is_none() || home_is_new);
@@ -277,7 +277,7 @@ impl CreateAttempt<'_> {
         }
         if !self.image.volumes.is_empty() {
             warnings.push(format!(
-                "the volumes of image {was} are not copied and start anew: {}",
+                "the volumes of image {was} are not copied and start empty: {}",
                 self.image.volumes.join(", ")
             ));
         }

@@ -16,12 +16,12 @@ use futures_util::StreamExt as _;
 
 use super::api::{self, EngineClient};
 use super::backend::Docker;
-use super::helper::{HelperError, HelperProgram, HelperRequest, LineSink, end_copies_into};
+use super::helper::{HelperError, HelperOutput, HelperProgram, HelperRequest, end_copies_into};
 use super::identity::{DockerLocator, GuestTransport};
 use super::plan::{BOOT_DIR, GUEST_FILE};
 use crate::backend::{BackendError, CopyTotals, Instance};
 use crate::backends::boot;
-use crate::backends::copying::{self, CopyReport, How};
+use crate::backends::copying::{self, CopyReport, CopyingUser};
 use crate::embedded::{GUEST_PROGRAM, STAGE_PROGRAM};
 use crate::publish::{Bundle, BundleContent, PublishedName, version_name};
 use crate::store::{StoreError, remove_tree};
@@ -182,7 +182,7 @@ impl Docker {
         let may_copy = tokio::task::spawn_blocking(move || may_copy(&tree)).await.unwrap_or(false);
         let what = tree_name(from);
         if may_copy {
-            copying::copy(&program, &How::AsSelf, from, to, &what, progress).await
+            copying::copy(&program, &CopyingUser::AsSelf, from, to, &what, progress).await
         } else {
             let observer = CopyObserver { what: &what, progress, end: Mutex::default() };
             self.copy_inside(&program, from, to, &observer).await
@@ -246,18 +246,18 @@ impl CopyObserver<'_> {
     }
 }
 
-impl LineSink for CopyObserver<'_> {
+impl HelperOutput for CopyObserver<'_> {
     fn line(&self, line: &str) {
         match CopyReport::parse(line) {
             Some(CopyReport::Progress { files, bytes, total }) => {
                 let what = self.what.to_owned();
-                self.progress.tell(Progress::Copying { what, files, bytes, total });
+                self.progress.report(Progress::Copying { what, files, bytes, total });
             }
             // An unknown line does not complete the copy.
             None => {}
             end => {
                 if let Some(CopyReport::Done(copied)) = &end {
-                    self.progress.tell(copied.as_progress(self.what));
+                    self.progress.report(copied.as_progress(self.what));
                 }
                 *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
             }

@@ -389,8 +389,8 @@ pub(super) async fn upload(
 mod tests {
     use super::*;
 
-    async fn end_of(said: Vec<LogOutput>) -> io::Result<usize> {
-        let output = futures_util::stream::iter(said.into_iter().map(Ok));
+    async fn end_of(printed: Vec<LogOutput>) -> io::Result<usize> {
+        let output = futures_util::stream::iter(printed.into_iter().map(Ok));
         let mut stream = ExecStream {
             output: Box::pin(output),
             input: Box::pin(tokio::io::sink()),

@@ -104,12 +104,12 @@ pub(super) enum HelperProgram<'a> {
         /// Whether the container goes without user namespaces.
         host_users: bool,
         /// Receives each line that it prints.
-        sink: &'a (dyn LineSink + Sync),
+        sink: &'a (dyn HelperOutput + Sync),
     },
 }
 
 /// Receives the output of a helper line by line.
-pub(super) trait LineSink: std::fmt::Debug {
+pub(super) trait HelperOutput: std::fmt::Debug {
     fn line(&self, line: &str);
 }
 
@@ -300,7 +300,7 @@ async fn run_program(
     let started = api.start_container(name, None).await;
     started.map_err(|error| helper.to_error(client, "start a helper container", error))?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let mut lines = LineBuffer::default();
+    let mut lines = HelperLines::default();
     loop {
         let piece = tokio::time::timeout(OUTPUT_TIMEOUT, output.next()).await;
         let piece = piece.map_err(|_| {
@@ -332,12 +332,12 @@ async fn run_program(
 
 /// Joins chunks of output into lines.
 #[derive(Debug, Default)]
-struct LineBuffer {
+struct HelperLines {
     partial: Vec<u8>,
 }
 
-impl LineBuffer {
-    fn push(&mut self, piece: &[u8], sink: &dyn LineSink) {
+impl HelperLines {
+    fn push(&mut self, piece: &[u8], sink: &dyn HelperOutput) {
         for byte in piece {
             if *byte == b'\n' {
                 sink.line(&String::from_utf8_lossy(&self.partial));

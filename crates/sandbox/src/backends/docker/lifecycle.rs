@@ -96,8 +96,8 @@ impl Docker {
         let transport = match waited.await {
             Ok(transport) => transport,
             Err(error) => {
-                let patience = std::time::Duration::from_secs(10);
-                end(&client, &self.home, &request.instance, patience).await.ok();
+                let timeout = std::time::Duration::from_secs(10);
+                end(&client, &self.home, &request.instance, timeout).await.ok();
                 return Err(error);
             }
         };
@@ -219,12 +219,12 @@ pub(super) async fn end(
     client: &EngineClient,
     home: &HomeId,
     instance: &Instance,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(), BackendError> {
     let Some(seen) = find_container(client, home, instance).await? else {
         return Ok(());
     };
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let mut state = seen.state;
     while matches!(state, InstanceState::Running | InstanceState::Paused) {
         if Instant::now() >= deadline {

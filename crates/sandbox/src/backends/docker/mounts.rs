@@ -19,7 +19,7 @@ use super::prepare::Sharing;
 use super::settings::DockerSettings;
 use super::storage::{ContainerDirs, io_dir};
 use crate::backend::{BackendError, Instance, InstanceRequest};
-use crate::backends::own_system::{At, BOOT_DIR, WORKSPACE, refused, vet};
+use crate::backends::own_system::{BOOT_DIR, MountAt, WORKSPACE, refused, vet};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
@@ -315,9 +315,9 @@ pub(super) fn bind_target<'a>(
         ));
     };
     match mounted_at(settings, bind) {
-        At::Nothing => Ok(Some(path)),
-        At::Itself => Ok(None),
-        At::Another => Err(refused(
+        MountAt::Nothing => Ok(Some(path)),
+        MountAt::Itself => Ok(None),
+        MountAt::Another => Err(refused(
             bind,
             "the settings mount something else there, or the same directory read-only",
             "remove it from terminal.docker_volumes or terminal.docker_extra_args",
@@ -325,23 +325,25 @@ pub(super) fn bind_target<'a>(
     }
 }
 
-fn mounted_at(settings: &DockerSettings, path: &Path) -> At {
+fn mounted_at(settings: &DockerSettings, path: &Path) -> MountAt {
     let home = settings.user_home.as_deref();
-    let of_volumes = At::among(&settings.volumes, home, path);
-    if of_volumes != At::Nothing {
+    let of_volumes = MountAt::among(&settings.volumes, home, path);
+    if of_volumes != MountAt::Nothing {
         return of_volumes;
     }
     let extra = &settings.extra_args;
     if let Some(mount) = extra.mounts.iter().find(|mount| Path::new(&mount.target) == path) {
         return match &mount.kind {
-            MountKind::Bind { source, .. } => At::of(source.resolve(home), mount.read_only, path),
-            MountKind::Volume { .. } | MountKind::Tmpfs { .. } => At::Another,
+            MountKind::Bind { source, .. } => {
+                MountAt::of(source.resolve(home), mount.read_only, path)
+            }
+            MountKind::Volume { .. } | MountKind::Tmpfs { .. } => MountAt::Another,
         };
     }
     if extra.tmpfs.iter().any(|(target, _)| Path::new(target) == path) {
-        return At::Another;
+        return MountAt::Another;
     }
-    At::Nothing
+    MountAt::Nothing
 }
 
 #[cfg(test)]

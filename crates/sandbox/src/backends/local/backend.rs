@@ -26,6 +26,7 @@ use vestal_process::ProcessId;
 /// The declaration of the backend.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "local",
+    aliases: &[],
     mistaken_names: &[],
     confinement: Confinement::None,
     host_directories: HostDirectories::All,
@@ -166,11 +167,11 @@ impl Backend for Local {
         }
     }
 
-    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
+    async fn end(&self, instance: &Instance, timeout: Duration) -> Result<(), BackendError> {
         if let Some(process) = Self::process(instance)? {
-            guest_process::kill(&process, instance, patience).await?;
+            guest_process::kill(&process, instance, timeout).await?;
         }
-        let left = process::kill_remaining(&instance.id, patience)
+        let left = process::kill_remaining(&instance.id, timeout)
             .await
             .map_err(BackendError::io("look for processes that are left"))?;
         if left.is_empty() {

@@ -54,20 +54,20 @@ fn parse_ready(text: &str) -> Result<ProcessId, BackendError> {
     if line.is_empty() {
         return Err(failed("it ended before it was ready"));
     }
-    let identity: GuestIdentity =
+    let identity: GuestReport =
         serde_json::from_str(line).map_err(|_| failed("it printed an unexpected report"))?;
     Ok(identity.process())
 }
 
 /// The identity that a guest prints when it is ready and writes to `guest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct GuestIdentity {
+struct GuestReport {
     pid: u32,
     pid_start: u64,
     boot: String,
 }
 
-impl GuestIdentity {
+impl GuestReport {
     fn process(self) -> ProcessId {
         ProcessId { pid: self.pid, start: self.pid_start, boot: self.boot }
     }
@@ -86,8 +86,8 @@ pub(super) fn read_guest_file(instance_dir: &Path) -> std::io::Result<Option<Pro
         Ok(bytes) => {
             // The file is written by rename, so it is never incomplete. One that
             // cannot be parsed is treated as absent.
-            let identity = serde_json::from_slice::<GuestIdentity>(&bytes).ok();
-            Ok(identity.map(GuestIdentity::process))
+            let identity = serde_json::from_slice::<GuestReport>(&bytes).ok();
+            Ok(identity.map(GuestReport::process))
         }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
@@ -97,15 +97,15 @@ pub(super) fn read_guest_file(instance_dir: &Path) -> std::io::Result<Option<Pro
 }
 
 /// Kills all processes with the instance in their environment. Returns those that
-/// are left after `patience`.
+/// are left after `timeout`.
 ///
 /// The supervisors of jobs end them when the guest is killed. If the supervisors
 /// were killed too, only a variable in the environment identifies the processes. A
 /// guest that is still starting has a variable of its own. Processes that cleared
 /// their environment or changed their user cannot be found; the guest's orderly stop
 /// does not depend on that.
-pub(super) async fn kill_remaining(instance: &str, patience: Duration) -> io::Result<Vec<u32>> {
-    let deadline = tokio::time::Instant::now() + patience;
+pub(super) async fn kill_remaining(instance: &str, timeout: Duration) -> io::Result<Vec<u32>> {
+    let deadline = tokio::time::Instant::now() + timeout;
     let mut none_before = false;
     loop {
         let marked = marked(instance)?;

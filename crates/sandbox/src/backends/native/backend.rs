@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use vestal_config::{ConfigError, Settings};
 use super::enforce::LimitMechanism;
 use super::facts::HostFacts;
 use super::probe::ProbeResult;
-use super::records::{self, Label, NativeLocator};
+use super::records::{self, NativeLabel, NativeLocator};
 use super::settings::{self, NativeSettings};
 use super::stage::run_within;
 use super::{cgroups, launch, plan, probe, rootfs};
@@ -26,18 +25,19 @@ use crate::backend::{
     IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator,
     Preflight, Publishing, Remedy, SavedSystem, StartedInstance,
 };
+use crate::backends::label::unrecorded_instances;
 use crate::backends::own_system::{BOOT_DIR, WORKSPACE};
 use crate::backends::scope::SystemdScope;
 use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{EmbeddedProgram, GUEST_PROGRAM, STAGE_PROGRAM};
-use crate::settings::SandboxSettings as _;
 use crate::store::{InstanceMark, StoreError, remove_tree};
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 
 /// What is the same for all native instances.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "native",
+    aliases: &[],
     mistaken_names: &[],
     confinement: Confinement::Contained,
     host_directories: HostDirectories::Mounted,
@@ -101,21 +101,11 @@ impl Native {
     pub(super) async fn probe_result(&self) -> &ProbeResult {
         self.probe.get_or_init(|| self.run_probe()).await
     }
-
-    /// Returns the directories of sandboxes that have no record.
-    fn unrecorded_sandboxes(&self) -> Vec<PathBuf> {
-        let Ok(sandboxes) = self.settings.sandboxes_dir() else {
-            return Vec::new();
-        };
-        let entries = fs::read_dir(sandboxes.value).into_iter().flatten().flatten();
-        let dirs = entries.map(|entry| entry.path());
-        dirs.filter(|dir| !dir.join("sandbox.json").exists()).collect()
-    }
 }
 
 /// Returns every user that a sandbox of this user can have had, so that the files
 /// of all of them can be removed or copied.
-pub(super) fn all_possible_users() -> vestal_wire::UserMapping {
+pub(in crate::backends) fn all_possible_users() -> vestal_wire::UserMapping {
     plan::users(super::tier::Tier::Rootfs, &HostFacts::gather())
 }
 
@@ -172,8 +162,8 @@ impl Backend for Native {
         }
     }
 
-    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
-        self.end_instance(instance, patience).await
+    async fn end(&self, instance: &Instance, timeout: Duration) -> Result<(), BackendError> {
+        self.end_instance(instance, timeout).await
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
@@ -187,19 +177,13 @@ impl Backend for Native {
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
-        for sandbox in self.unrecorded_sandboxes() {
-            let instances = fs::read_dir(sandbox.join("instances")).into_iter().flatten();
-            for entry in instances.flatten() {
-                let Ok(id) = entry.file_name().into_string() else {
-                    continue;
-                };
-                let dir = entry.path();
-                if let Some(label) = Label::read(&dir).filter(|label| label.belongs_to(key)) {
-                    let instance =
-                        Instance { id: id.clone(), dir: dir.clone(), locator: Locator::Null };
-                    let state = self.state(&instance).await?;
-                    found.push(label.into_found(id, &dir, state));
-                }
+        for (id, dir) in unrecorded_instances(&self.settings) {
+            if let Some(label) = NativeLabel::read(&dir).filter(|label| label.belongs_to(key)) {
+                let (id, locator) = (id.clone(), Locator::Null);
+                let instance = Instance { id: id.clone(), dir: dir.clone(), locator };
+                let state = self.state(&instance).await?;
+                let locator = |system| records::locator_of_label(system, &dir);
+                found.push(label.into_found(id, state, locator));
             }
         }
         Ok(found)
@@ -238,7 +222,7 @@ impl Preflight for Native {
         _progress: &ProgressSink,
     ) -> Result<(), BackendError> {
         let settings = NativeSettings::read(&self.settings, overrides)?;
-        plan::check_sources(&settings)?;
+        settings.user_mounts().check()?;
         rootfs::check(&settings)?;
         let uid = rustix::process::geteuid().as_raw();
         LimitMechanism::detect(SystemdScope::detect(uid).as_ref(), uid).vet(&settings.limits)
@@ -308,13 +292,13 @@ impl Native {
     pub(super) async fn end_instance(
         &self,
         instance: &Instance,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), BackendError> {
         if let Some(process) = records::living_init(instance)? {
-            guest_process::kill(&process, instance, patience).await?;
+            guest_process::kill(&process, instance, timeout).await?;
         }
         let located = NativeLocator::of(&instance.locator).map(|locator| locator.system.cgroups);
-        let labelled = Label::read(&instance.dir).map(|label| label.system.cgroups);
+        let labelled = NativeLabel::read(&instance.dir).map(|label| label.system.cgroups);
         let dirs: Vec<_> = located.into_iter().chain(labelled).flatten().collect();
         let removed = cgroups::remove(&instance.id, &dirs).await;
         removed.map_err(BackendError::io("remove the control groups of the sandbox"))

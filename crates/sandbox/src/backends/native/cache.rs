@@ -17,7 +17,7 @@ use super::backend::Native;
 use super::etc::{self, EtcSnapshot};
 use super::facts::HostFacts;
 use super::private::{self, PrivatePaths};
-use super::records::Label;
+use super::records::NativeLabel;
 use super::rootfs::{self, Rootfs};
 use super::settings::NativeSettings;
 use super::tier::Tier;
@@ -44,8 +44,8 @@ impl Native {
             return Ok(PrivatePaths::default());
         }
         let (facts, dir) = (facts.clone(), self.cache_dir());
-        let scanned = tokio::task::spawn_blocking(move || private::scan(&facts, &dir)).await;
-        scanned
+        let found = tokio::task::spawn_blocking(move || private::find(&facts, &dir)).await;
+        found
             .map_err(io::Error::other)
             .flatten()
             .map_err(BackendError::io("scan /usr and /opt for files that are not world-readable"))
@@ -92,7 +92,7 @@ impl UsedEntries {
     fn of(sandboxes: &Path) -> Self {
         let mut used = Self::default();
         let instances = below(sandboxes).into_iter().flat_map(|dir| below(&dir.join("instances")));
-        for made in instances.filter_map(|dir| Label::read(&dir)).map(|label| label.system) {
+        for made in instances.filter_map(|dir| NativeLabel::read(&dir)).map(|label| label.system) {
             used.etc.extend(made.etc_snapshot);
             used.rootfs.extend(made.rootfs);
         }

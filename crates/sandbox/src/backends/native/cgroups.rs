@@ -44,7 +44,7 @@ pub(super) struct OwnGroup {
 
 /// The cgroup hierarchies that a process sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Hierarchies {
+pub(in crate::backends) struct Hierarchies {
     one: Vec<(String, PathBuf)>,
     two: Option<PathBuf>,
 }
@@ -128,7 +128,7 @@ fn parse_oom_kills(text: &str) -> Option<u64> {
 }
 
 /// A line of `mountinfo`.
-struct MountLine<'a> {
+pub(super) struct MountLine<'a> {
     root: String,
     point: String,
     kind: &'a str,
@@ -136,13 +136,18 @@ struct MountLine<'a> {
 }
 
 impl<'a> MountLine<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
+    pub(super) fn parse(line: &'a str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
         let (root, point) = (before.next()?, before.next()?);
         let mut after = after.split(' ');
         let (kind, options) = (after.next()?, after.nth(1)?);
         Some(Self { root: unescape(root), point: unescape(point), kind, options })
+    }
+
+    /// Returns where it is mounted.
+    pub(super) fn point(&self) -> &str {
+        &self.point
     }
 
     /// Returns the directory of a group below the mount; `None` if the mount does
@@ -346,14 +351,14 @@ fn settings(
 
 /// Returns the file by which a process joins a group. In v1 that is
 /// `tasks`: moving a single thread is cheaper than moving a process.
-pub(super) fn join_file(dir: &Path) -> PathBuf {
+pub(in crate::backends) fn join_file(dir: &Path) -> PathBuf {
     let threads = dir.join("tasks");
     if threads.exists() { threads } else { dir.join("cgroup.procs") }
 }
 
 /// Removes empty groups; absent ones are not an error. Directories without the name of
 /// this instance's groups are not touched.
-pub(super) async fn remove(instance: &str, dirs: &[PathBuf]) -> io::Result<()> {
+pub(in crate::backends) async fn remove(instance: &str, dirs: &[PathBuf]) -> io::Result<()> {
     let name = name(instance);
     let deadline = tokio::time::Instant::now() + BUSY_FOR;
     for dir in dirs.iter().filter(|dir| dir.file_name().is_some_and(|found| *found == *name)) {

@@ -38,7 +38,7 @@ async fn limits_are_written_where_they_are_looked_for_and_go_with_the_instance()
 }
 
 #[test]
-fn what_cannot_be_limited_is_told_and_leaves_no_group() {
+fn what_cannot_be_limited_is_reported_and_leaves_no_group() {
     let root = tempfile::tempdir().unwrap();
     let hierarchies = plain(root.path());
     let groups = make(&hierarchies, "i1", &[(Controller::Cpu, 1000)]);
@@ -91,7 +91,7 @@ fn a_group_without_the_controller_is_not_asked_for_it() {
 }
 
 #[test]
-fn a_limit_that_the_kernel_does_not_take_is_told() {
+fn a_limit_that_the_kernel_does_not_take_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let hierarchies = plain(root.path());
     let group = root.path().join("memory/vestal-i1");

@@ -10,7 +10,7 @@ use super::launch::system_of;
 use super::tier::Tier;
 use crate::ProgressSink;
 use crate::backend::{BackendError, Base, CopyTotals, Instance, InstanceRequest, SavedSystem};
-use crate::backends::copying::{How, copy};
+use crate::backends::copying::{CopyingUser, copy};
 use crate::settings::keys;
 
 /// Directory of the overlay layers in an instance and in a copy.
@@ -78,9 +78,9 @@ impl Native {
         progress: &ProgressSink,
     ) -> Result<CopyTotals, BackendError> {
         let how = if rustix::process::geteuid().is_root() {
-            How::AsSelf
+            CopyingUser::AsSelf
         } else {
-            How::Among(all_possible_users())
+            CopyingUser::Among(all_possible_users())
         };
         copy(&self.stage()?, &how, from, to, what, progress).await
     }

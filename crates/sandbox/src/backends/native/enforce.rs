@@ -10,7 +10,7 @@ use crate::backends::scope::SystemdScope;
 
 /// What enforces limits on this machine.
 #[derive(Debug)]
-pub(super) enum LimitMechanism {
+pub(in crate::backends) enum LimitMechanism {
     /// systemd scopes, with the controllers that the manager has.
     Systemd(Vec<String>),
     /// Control groups below the one of this process.
@@ -19,20 +19,20 @@ pub(super) enum LimitMechanism {
 
 /// The outcome of enforcing limits.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Enforced {
+pub(in crate::backends) struct Enforced {
     /// Directories of the control groups for the first process.
-    pub(super) dirs: Vec<PathBuf>,
+    pub(in crate::backends) dirs: Vec<PathBuf>,
     /// Properties of the systemd scope.
-    pub(super) properties: Vec<String>,
+    pub(in crate::backends) properties: Vec<String>,
     /// Most processes of one user, where no controller counts them.
-    pub(super) max_processes: Option<u64>,
+    pub(in crate::backends) max_processes: Option<u64>,
     /// Keys of default limits that cannot be enforced.
-    pub(super) unenforced: Vec<String>,
+    pub(in crate::backends) unenforced: Vec<String>,
 }
 
 impl LimitMechanism {
     /// Returns the mechanism of this machine.
-    pub(super) fn detect(scope: Option<&SystemdScope>, uid: u32) -> Self {
+    pub(in crate::backends) fn detect(scope: Option<&SystemdScope>, uid: u32) -> Self {
         match scope {
             Some(scope) => Self::Systemd(scope.controllers(uid)),
             None => Self::Groups(Hierarchies::of_this_process()),
@@ -40,7 +40,7 @@ impl LimitMechanism {
     }
 
     /// Refuses required limits that this machine certainly cannot enforce.
-    pub(super) fn vet(&self, limits: &ResourceLimits) -> Result<(), BackendError> {
+    pub(in crate::backends) fn vet(&self, limits: &ResourceLimits) -> Result<(), BackendError> {
         for kind in LimitKind::ALL {
             if limits.requires(kind) && !self.can_enforce(kind) {
                 return Err(unenforceable(kind, self.reason_against(kind)));
@@ -74,7 +74,11 @@ impl LimitMechanism {
     }
 
     /// Returns the control groups that an instance will have.
-    pub(super) fn planned_groups(&self, limits: &ResourceLimits, instance: &str) -> Vec<PathBuf> {
+    pub(in crate::backends) fn planned_groups(
+        &self,
+        limits: &ResourceLimits,
+        instance: &str,
+    ) -> Vec<PathBuf> {
         match self {
             Self::Systemd(_) => Vec::new(),
             Self::Groups(hierarchies) => {
@@ -84,7 +88,7 @@ impl LimitMechanism {
     }
 
     /// Sets up the limits of an instance that is about to start.
-    pub(super) fn enforce(
+    pub(in crate::backends) fn enforce(
         &self,
         limits: &ResourceLimits,
         instance: &str,
@@ -129,7 +133,7 @@ impl LimitMechanism {
     fn reason_against(&self, kind: LimitKind) -> String {
         match (kind, self) {
             (LimitKind::Disk, _) => {
-                "native sandboxes keep their files in directories, which have no quota".to_owned()
+                "the sandbox keeps its files in directories, which have no quota".to_owned()
             }
             (_, Self::Systemd(_)) => {
                 "the systemd manager of this session does not have that controller".to_owned()

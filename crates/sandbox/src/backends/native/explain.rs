@@ -55,6 +55,9 @@ const MAX_USERNS: &str = "user.max_user_namespaces";
 const SYSCTLS: [(&str, &str); 3] = [(USERNS_CLONE, "0"), (APPARMOR_USERNS, "1"), (MAX_USERNS, "0")];
 
 impl HostState {
+    /// The names of those settings.
+    pub(super) const SYSCTL_NAMES: [&str; 3] = [USERNS_CLONE, APPARMOR_USERNS, MAX_USERNS];
+
     /// Reads the state of this machine, for sandboxes with their layers in a directory.
     pub(super) fn read(layers: &Path) -> Self {
         let read = |name: &'static str| {

@@ -94,7 +94,7 @@ fn a_filesystem_that_cannot_hold_layers_is_named() {
 }
 
 #[test]
-fn layers_of_two_homes_and_a_full_disk_are_told_apart() {
+fn layers_of_two_homes_and_a_full_disk_are_distinguished() {
     let (problem, advice) = words(&explain(&failure("mount-layers", EBUSY), &host(&[])));
     assert!(problem.contains("two homes"), "{problem}");
     assert!(advice.contains("terminal.sandbox_dir"), "{advice}");
@@ -106,7 +106,7 @@ fn layers_of_two_homes_and_a_full_disk_are_told_apart() {
 }
 
 #[test]
-fn an_old_kernel_is_told_which_one_it_takes() {
+fn an_old_kernel_is_reported_with_the_needed_version() {
     let root = HostState { is_root: true, ..host(&[]) };
     let (_, layers) = words(&explain(&failure("mount-layers", EINVAL), &root));
     assert!(layers.contains("5.19"), "{layers}");

@@ -12,8 +12,8 @@ use super::backend::Native;
 use super::copy::LayerBase;
 use super::enforce::LimitMechanism;
 use super::facts::HostFacts;
-use super::plan::{self, DirToMake, HostDirs, PlanInput, PlannedSandbox};
-use super::records::{self, Label, NativeLocator, NativeSystem};
+use super::plan::{self, DirToMake, HostDirs, PlanInput, PlannedFor, PlannedSandbox};
+use super::records::{self, NativeLabel, NativeLocator, NativeSystem};
 use super::rootfs::Rootfs;
 use super::settings::NativeSettings;
 use super::stage::Build;
@@ -72,11 +72,11 @@ impl Native {
         request: InstanceRequest,
     ) -> Result<backend::StartedInstance, BackendError> {
         let settings = NativeSettings::read(&self.settings, &request.overrides)?;
-        plan::check_sources(&settings)?;
+        settings.user_mounts().check()?;
         let facts = HostFacts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
-        tier::check_users(&users)?;
+        tier::check_own_users(&users)?;
         make_sandbox_dir(&request.sandbox_dir)?;
         make_sandbox_dir(&request.instance.dir)?;
         let mounts = admit(&settings, &request, KnownMounts::Nothing)?;
@@ -102,11 +102,11 @@ impl Native {
         let made = system_of(&request.instance)
             .ok_or_else(|| failed("it is not recorded how it was made".to_owned()))?;
         let settings = NativeSettings::read(&self.settings, &request.overrides)?;
-        plan::check_sources(&settings)?;
+        settings.user_mounts().check()?;
         let facts = HostFacts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
-        tier::check_users(&users)?;
+        tier::check_own_users(&users)?;
         let rootfs = self.rootfs(&settings, &request.progress).await?;
         let identity = rootfs.as_ref().map(|rootfs| &rootfs.identity);
         if made.tier != tier || made.rootfs.as_ref() != identity {
@@ -144,7 +144,7 @@ impl Native {
         let private = self.private_paths(tier, facts).await?;
         let scope = SystemdScope::detect(facts.uid);
         let mechanism = LimitMechanism::detect(scope.as_ref(), facts.uid);
-        let mut label = Label::new(
+        let mut label = NativeLabel::new(
             &request,
             NativeSystem {
                 uid,
@@ -164,6 +164,7 @@ impl Native {
             let cgroups: Vec<PathBuf> =
                 enforced.dirs.iter().map(|dir| cgroups::join_file(dir)).collect();
             let planned = plan::enclosure(&PlanInput {
+                machine: PlannedFor::ThisMachine,
                 dirs: &dirs,
                 settings,
                 facts,
@@ -274,13 +275,13 @@ fn admit(
     request: &InstanceRequest,
     before: KnownMounts,
 ) -> Result<Mounts, BackendError> {
-    mounts::admit(&settings.protected, &plan::mount_requests(settings)?, request, before)
+    mounts::admit(&settings.protected, &settings.user_mounts().requests()?, request, before)
 }
 
 /// Returns the recorded system of an instance.
 pub(super) fn system_of(instance: &Instance) -> Option<NativeSystem> {
     let located = NativeLocator::of(&instance.locator).map(|locator| locator.system);
-    located.or_else(|| Label::read(&instance.dir).map(|label| label.system))
+    located.or_else(|| NativeLabel::read(&instance.dir).map(|label| label.system))
 }
 
 /// Returns the encoded settings of the guest.
@@ -288,8 +289,14 @@ fn guest_settings(
     planned: &PlannedSandbox,
     request: &InstanceRequest,
 ) -> Result<Vec<u8>, BackendError> {
+    vestal_wire::encode(&guest_settings_of(planned, &request.guest))
+        .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })
+}
+
+/// Returns the settings of a guest with the paths in its sandbox.
+pub(super) fn guest_settings_of(planned: &PlannedSandbox, guest: &GuestSettings) -> GuestSettings {
     let path = |path: &Path| ByteVec::from(path.as_os_str().as_encoded_bytes().to_vec());
-    let settings = GuestSettings {
+    GuestSettings {
         state_dir: path(Path::new(STATE_DIR)),
         socket_dir: path(Path::new(IO_DIR)),
         env: Vec::new(),
@@ -299,13 +306,11 @@ fn guest_settings(
         previous_instances: Vec::new(),
         ephemeral: false,
         inherit_env: true,
-        ..request.guest.clone()
-    };
-    vestal_wire::encode(&settings)
-        .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })
+        ..guest.clone()
+    }
 }
 
-fn write_label(label: &Label, instance: &Instance) -> Result<(), BackendError> {
+fn write_label(label: &NativeLabel, instance: &Instance) -> Result<(), BackendError> {
     label
         .write(&instance.dir)
         .map_err(BackendError::io(format!("write to {}", instance.dir.display())))

@@ -8,35 +8,43 @@
 //! | file | content |
 //! |---|---|
 //! | `backend`, `launch`, `probe`, `copy` | the operations: the trait, creating and starting, probing, copying |
-//! | `facts`, `settings`, `tier`, `plan/` | planning: what the host has, what the user wants, what is built |
-//! | `etc/`, `private/`, `rootfs/`, `cache` | what sandboxes see of the host, and the cache of it |
+//! | `settings`, `tier`, `plan/` | planning: what the user wants, what is built; facts about the host are the stage's library |
+//! | `etc`, `private/`, `rootfs/`, `cache` | what sandboxes see of the host, and the cache of it |
 //! | `enforce`, `cgroups`, `seccomp` | limits and system call filters |
 //! | `stage`, `explain` | running the stage, and its errors |
-//! | `records`, `accounts`, `resolve` | what is recorded of an instance; account files; paths inside of a root |
+//! | `records` | what is recorded of an instance |
+//! | `elsewhere` | sandboxes of namespaces on another machine: planned here, built there |
 
-mod accounts;
 mod backend;
 mod cache;
 mod cgroups;
 mod copy;
+pub(in crate::backends) mod elsewhere;
 mod enforce;
 mod etc;
 mod explain;
-mod facts;
 mod launch;
 mod plan;
 mod private;
 mod probe;
 mod records;
-mod resolve;
 mod rootfs;
 mod seccomp;
 pub(crate) mod settings;
 mod stage;
 mod tier;
 
+use vestal_stage::survey::{facts, resolve};
+
+pub(super) use backend::all_possible_users;
 pub(crate) use backend::{DECLARATION, Native};
-pub(super) use cgroups::memory_kills;
+pub(super) use cgroups::{join_file, memory_kills, remove as remove_groups};
+pub(super) use enforce::{Enforced, LimitMechanism};
+pub(super) use plan::HostDirs;
+pub(super) use probe::limits_note;
+pub(super) use seccomp::filters;
+pub(super) use stage::run_within;
+pub(super) use vestal_stage::survey::etc::HOSTNAME;
 
 /// How long to wait for a killed first process to be gone.
 const END_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -17,14 +17,14 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use vestal_stage::survey::etc::HOSTNAME;
 use vestal_wire::{Enclosure, Network, Purpose, UserMapping};
 
 use self::layout::{MountLayout, bytes};
 use self::mounts::{add_user_mounts, can_mount_at, resolve_target};
-pub(super) use self::mounts::{check_sources, mount_requests};
+pub(super) use self::system::HOME;
 use self::system::{
-    HOME, add_directory, add_etc, add_kernel_and_guest, add_system, add_tmpfs,
-    add_workspace_and_home,
+    add_directory, add_etc, add_kernel_and_guest, add_system, add_tmpfs, add_workspace_and_home,
 };
 pub(super) use self::users::users;
 use self::users::{capabilities, user_limits};
@@ -40,6 +40,7 @@ use crate::mounts::Mounts;
 /// Everything that determines a native sandbox.
 #[derive(Debug, Clone)]
 pub(super) struct PlanInput<'a> {
+    pub machine: PlannedFor,
     pub dirs: &'a HostDirs,
     pub settings: &'a NativeSettings,
     pub facts: &'a HostFacts,
@@ -62,26 +63,36 @@ pub(super) struct PlanInput<'a> {
     pub purpose: Purpose,
 }
 
+/// Which machine a sandbox is planned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlannedFor {
+    /// This one: files of the host can be looked at.
+    ThisMachine,
+    /// Another one, of which nothing is known but the facts. Directories are given by their
+    /// real paths, and nothing of it is mounted on request.
+    AnotherMachine,
+}
+
 /// The directories of an instance on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HostDirs {
+pub(in crate::backends) struct HostDirs {
     /// The instance's own directory.
-    pub instance: PathBuf,
+    pub(in crate::backends) instance: PathBuf,
     /// The guest's program and settings.
-    pub boot: PathBuf,
+    pub(in crate::backends) boot: PathBuf,
     /// The guest's socket.
-    pub io: PathBuf,
+    pub(in crate::backends) io: PathBuf,
     /// The guest's journal, logs and sessions.
-    pub state: PathBuf,
-    pub workspace: PathBuf,
-    pub home: PathBuf,
+    pub(in crate::backends) state: PathBuf,
+    pub(in crate::backends) workspace: PathBuf,
+    pub(in crate::backends) home: PathBuf,
     /// The overlay layers, one directory per system directory.
-    pub layers: PathBuf,
+    pub(in crate::backends) layers: PathBuf,
 }
 
 impl HostDirs {
     /// Returns the directories of an instance.
-    pub(super) fn of(request: &InstanceRequest) -> Self {
+    pub(in crate::backends) fn of(request: &InstanceRequest) -> Self {
         // An instance with an owner process takes its journal and logs along.
         let state = match &request.owner {
             Some(_) => request.instance.dir.join("state"),
@@ -108,7 +119,6 @@ impl HostDirs {
     }
 }
 
-/// A planned sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlannedSandbox {
     /// The plan for the stage.
@@ -132,10 +142,6 @@ pub(super) struct DirToMake {
     /// Its user and group; `None` for those of this process.
     pub owner: Option<(u32, u32)>,
 }
-
-/// The host name in every sandbox. It is part of the snapshot's `/etc/hosts`,
-/// which sandboxes share.
-pub(super) const HOSTNAME: &str = "vestal";
 
 /// Plans the sandbox for settings and facts.
 pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<PlannedSandbox, BackendError> {

@@ -2,12 +2,23 @@
 //!
 //! In root's sandboxes the files of the host's root belong to the sandbox's root,
 //! so that packages can be installed over them. Permissions therefore hide
-//! nothing there, and files that are not world-readable are left out instead.
+//! nothing there. Two things keep private files from a sandbox:
+//!
+//! - The kernel reads the system directories for it with the rights that everyone
+//!   has ([`vestal_wire::OverlayDirs::public_only`]). What is private when it is
+//!   opened cannot be read, whenever it became so.
+//! - They are left out, as if they were not there: a package manager stumbles over
+//!   a file that it sees and can neither read nor replace. For this they are
+//!   searched for, at most once an hour.
+//!
+//! Where the kernel cannot stack a further overlay (the host's root is one itself),
+//! leaving them out is all that keeps them private, and they are searched for at
+//! every start.
 //!
 //! Scanning every file takes too long for a start, so the result is cached per
 //! directory, with the directory's times: a directory in which nothing was added,
 //! removed or renamed is not read again. A changed mode of a file does not change
-//! its directory. Therefore recently changed directories are read at every start,
+//! its directory. Therefore recently changed directories are read at every scan,
 //! and everything is read once an hour.
 
 mod scan;
@@ -24,6 +35,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+use super::cgroups::MountLine;
 use super::facts::{HostFacts, SystemDirKind};
 use crate::mounts::MACHINE_DIR;
 use crate::store::replace;
@@ -31,36 +43,97 @@ use crate::store::replace;
 /// Seconds after which everything is scanned again.
 const FULL_SCAN_AFTER: u64 = 3600;
 
-/// Private paths by the system directory that contains them, relative to it.
+/// What is private in the system directories, and what keeps it from a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct PrivatePaths(BTreeMap<PathBuf, Vec<PathBuf>>);
+pub(super) struct PrivatePaths {
+    /// The private paths by the system directory that contains them, relative to it.
+    paths: BTreeMap<PathBuf, Vec<PathBuf>>,
+    /// Whether the kernel keeps what is private from a sandbox, also what is not
+    /// listed.
+    is_kept_by_kernel: bool,
+}
 
 impl PrivatePaths {
     /// Returns the private paths in a system directory.
     pub(super) fn of(&self, source: &Path) -> &[PathBuf] {
-        self.0.get(source).map(Vec::as_slice).unwrap_or_default()
+        self.paths.get(source).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns whether the kernel keeps what is private from a sandbox.
+    pub(super) fn is_kept_by_kernel(&self) -> bool {
+        self.is_kept_by_kernel
     }
 
     /// Returns a placeholder path for each directory, for a probe: it shows whether
     /// paths can be left out at all.
     pub(super) fn placeholders(facts: &HostFacts) -> Self {
         let name = || vec![PathBuf::from(".vestal-trial")];
-        Self(sources(facts).into_iter().map(|source| (source, name())).collect())
+        let sources = sources(facts);
+        let is_kept_by_kernel = sources.iter().all(|source| can_be_below_two_overlays(source));
+        let paths = sources.into_iter().map(|source| (source, name())).collect();
+        Self { paths, is_kept_by_kernel }
     }
 
     #[cfg(test)]
     pub(super) fn from_list(list: &[(&str, &[&str])]) -> Self {
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
-        Self(list.iter().map(|(source, list)| (source.into(), paths(list))).collect())
+        let paths = list.iter().map(|(source, list)| (source.into(), paths(list))).collect();
+        Self { paths, is_kept_by_kernel: false }
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept_by_kernel(self) -> Self {
+        Self { is_kept_by_kernel: true, ..self }
     }
 }
 
-/// Scans the system directories that root's sandboxes show. The cache lies in a
-/// directory for all homes if there is one, else in `dir`.
-pub(super) fn scan(facts: &HostFacts, dir: &Path) -> io::Result<PrivatePaths> {
+/// Returns what is private in the system directories that root's sandboxes show. The
+/// caches lie in a directory for all homes if there is one, else in `dir`.
+pub(super) fn find(facts: &HostFacts, dir: &Path) -> io::Result<PrivatePaths> {
     let machine = Path::new(MACHINE_DIR);
     let cache_dir = if is_private_dir(machine) { machine } else { dir };
-    scan_sources(&sources(facts), cache_dir, seconds_now())
+    let sources = sources(facts);
+    if sources.iter().all(|source| can_be_below_two_overlays(source)) {
+        find_what_to_leave_out(&sources, cache_dir, seconds_now())
+    } else {
+        scan_sources(&sources, cache_dir, seconds_now())
+    }
+}
+
+/// Returns what to leave out where the kernel keeps it private in any case: what the
+/// last search found, if that was lately.
+fn find_what_to_leave_out(
+    sources: &[PathBuf],
+    cache_dir: &Path,
+    now: u64,
+) -> io::Result<PrivatePaths> {
+    let known = LeftOut::read(cache_dir).filter(|known| known.is_of(sources, now));
+    let mut private = match known {
+        Some(known) => known.into_paths(),
+        None => {
+            let found = scan_sources(sources, cache_dir, now)?;
+            if let Err(error) = LeftOut::new(&found, now).write(cache_dir) {
+                tracing::debug!(%error, "cannot write the list of private paths");
+            }
+            found
+        }
+    };
+    // What is mounted over a directory does not show there, and what it covers may
+    // have been readable before.
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    private.add_mount_points(&mounts);
+    private.is_kept_by_kernel = true;
+    Ok(private)
+}
+
+/// Returns whether the kernel accepts two overlays above a directory: its filesystem
+/// must not lie over another one itself.
+fn can_be_below_two_overlays(dir: &Path) -> bool {
+    const OVERLAY: u64 = 0x794c_7630;
+    const ECRYPTFS: u64 = 0xf15f;
+    const FUSE: u64 = 0x6573_5546;
+    let kind = rustix::fs::statfs(dir).ok().and_then(|found| u64::try_from(found.f_type).ok());
+    kind.is_some_and(|kind| ![OVERLAY, ECRYPTFS, FUSE].contains(&kind))
 }
 
 /// Returns the system directories of the host.
@@ -85,7 +158,7 @@ fn scan_sources(sources: &[PathBuf], cache_dir: &Path, now: u64) -> io::Result<P
         });
         let scanned_at = known.map_or(now, |tree| tree.scanned_at);
         let top = scan::scan(source, known.map(|tree| &tree.top), now)?;
-        private.0.insert(source.clone(), scan::private_paths(&top));
+        private.paths.insert(source.clone(), scan::private_paths(&top));
         after.trees.push(SystemTree::new(source, scanned_at, top));
     }
     // Other homes can show other directories.
@@ -101,6 +174,83 @@ fn scan_sources(sources: &[PathBuf], cache_dir: &Path, now: u64) -> io::Result<P
 
 fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+impl PrivatePaths {
+    /// Adds the mount points in the system directories, of the lines of `mountinfo`.
+    fn add_mount_points(&mut self, mounts: &str) {
+        for line in mounts.lines().filter_map(MountLine::parse) {
+            for (source, paths) in &mut self.paths {
+                let Ok(below) = Path::new(line.point()).strip_prefix(source) else { continue };
+                let is_known = paths.iter().any(|known| below.starts_with(known));
+                if !is_known && !below.as_os_str().is_empty() {
+                    paths.push(below.to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// What a search has found, by itself: it is read at every start, and the cache of the
+/// search is a hundred times as large.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+struct LeftOut {
+    #[n(0)]
+    version: u32,
+    /// When it was searched, in seconds since 1970.
+    #[n(1)]
+    searched_at: u64,
+    #[n(2)]
+    trees: Vec<LeftOutTree>,
+}
+
+/// What was found in a system directory.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+struct LeftOutTree {
+    #[n(0)]
+    source: ByteVec,
+    #[n(1)]
+    paths: Vec<ByteVec>,
+}
+
+const LEFT_OUT_FILE: &str = "left-out.cbor";
+
+impl LeftOut {
+    fn new(found: &PrivatePaths, now: u64) -> Self {
+        let bytes = |path: &PathBuf| ByteVec::from(path.as_os_str().as_bytes().to_vec());
+        let trees = found.paths.iter().map(|(source, paths)| LeftOutTree {
+            source: bytes(source),
+            paths: paths.iter().map(bytes).collect(),
+        });
+        Self { version: CACHE_VERSION, searched_at: now, trees: trees.collect() }
+    }
+
+    /// Returns whether it is of these directories, and lately.
+    fn is_of(&self, sources: &[PathBuf], now: u64) -> bool {
+        let has = |source: &PathBuf| {
+            self.trees.iter().any(|tree| *tree.source == *source.as_os_str().as_bytes())
+        };
+        // A time in the future (the clock was set back) is not trusted.
+        let is_recent = self.searched_at <= now && now - self.searched_at < FULL_SCAN_AFTER;
+        self.version == CACHE_VERSION && is_recent && sources.iter().all(has)
+    }
+
+    fn into_paths(self) -> PrivatePaths {
+        let path = |bytes: &ByteVec| PathBuf::from(OsStr::from_bytes(bytes));
+        let trees = self.trees.iter();
+        let paths = trees.map(|tree| (path(&tree.source), tree.paths.iter().map(path).collect()));
+        PrivatePaths { paths: paths.collect(), is_kept_by_kernel: false }
+    }
+
+    fn read(dir: &Path) -> Option<Self> {
+        minicbor::decode(&read(&dir.join(LEFT_OUT_FILE)).ok()?).ok()
+    }
+
+    fn write(&self, dir: &Path) -> io::Result<()> {
+        let bytes = minicbor::to_vec(self).map_err(io::Error::other)?;
+        replace(&dir.join(LEFT_OUT_FILE), &bytes)
+    }
 }
 
 const CACHE_VERSION: u32 = 1;

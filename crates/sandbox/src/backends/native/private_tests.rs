@@ -120,3 +120,43 @@ fn a_damaged_cache_is_replaced_by_a_new_scan() {
     assert_eq!(host.scan(2), paths(&["a/key"]));
     assert_ne!(fs::read(&cache).unwrap(), b"rubbish");
 }
+
+#[test]
+fn where_the_kernel_keeps_it_private_what_to_leave_out_is_searched_once_an_hour() {
+    let host = Host::new();
+    host.file("a/key", 0o600);
+    let sources = [host.root.path().to_owned()];
+    let find = |seconds| {
+        let found = find_what_to_leave_out(&sources, host.cache.path(), LATER + seconds).unwrap();
+        assert!(found.is_kept_by_kernel());
+        found.of(host.root.path()).to_vec()
+    };
+    assert_eq!(find(0), paths(&["a/key"]));
+    host.file("b/key", 0o600);
+    assert_eq!(find(FULL_SCAN_AFTER - 1), paths(&["a/key"]));
+    assert_eq!(find(FULL_SCAN_AFTER), paths(&["a/key", "b/key"]));
+    // A clock that was set back makes no list last longer.
+    host.file("c/key", 0o600);
+    assert_eq!(find(10), paths(&["a/key", "b/key", "c/key"]));
+    // A list of other directories, or a damaged one, is none.
+    let other = tempfile::tempdir().unwrap();
+    let both = [sources[0].clone(), other.path().to_owned()];
+    let found = find_what_to_leave_out(&both, host.cache.path(), LATER + 11).unwrap();
+    assert_eq!(found.of(other.path()), paths(&[]));
+    fs::write(host.cache.path().join(LEFT_OUT_FILE), "rubbish").unwrap();
+    assert_eq!(find(12), paths(&["a/key", "b/key", "c/key"]));
+}
+
+#[test]
+fn what_a_mount_covers_is_left_out() {
+    let mut found = PrivatePaths::from_list(&[("/opt", &["vault"]), ("/usr", &[])]);
+    found.add_mount_points(
+        "27 1 254:0 / / rw - ext4 /dev/vda rw\n\
+         28 27 254:0 / /opt rw - ext4 /dev/vda rw\n\
+         29 28 0:25 / /opt/with\\040blank rw - tmpfs none rw\n\
+         30 28 0:26 / /opt/vault/deep rw - tmpfs none rw\n\
+         31 28 0:27 / /optional rw - tmpfs none rw\n",
+    );
+    assert_eq!(found.of(Path::new("/opt")), paths(&["vault", "with blank"]));
+    assert_eq!(found.of(Path::new("/usr")), paths(&[]));
+}

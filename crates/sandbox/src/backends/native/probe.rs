@@ -14,7 +14,7 @@ use super::backend::Native;
 use super::enforce::LimitMechanism;
 use super::facts::HostFacts;
 use super::launch::make_dirs;
-use super::plan::{self, HostDirs, PlanInput};
+use super::plan::{self, HostDirs, PlanInput, PlannedFor};
 use super::private::PrivatePaths;
 use super::settings::NativeSettings;
 use super::stage::Build;
@@ -29,7 +29,6 @@ use crate::settings::SandboxSettings as _;
 use crate::store::{TRIAL, list_rubbish, make_private_dir, remove_tree};
 use crate::{Overrides, ProgressSink};
 
-/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProbeResult {
     Passed {
@@ -104,7 +103,7 @@ impl Native {
         let facts = HostFacts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
-        tier::check_users(&users)?;
+        tier::check_own_users(&users)?;
         rootfs::check(&settings).map_err(ProbeError::Settings)?;
         // An archive is only unpacked for a sandbox, not for a probe.
         let rootfs = match &settings.rootfs {
@@ -125,6 +124,7 @@ impl Native {
         };
         let missing = tier::missing_for_next(tier, &facts, &users);
         let planned = plan::enclosure(&PlanInput {
+            machine: PlannedFor::ThisMachine,
             dirs: &dirs,
             settings: &settings,
             facts: &facts,
@@ -229,7 +229,7 @@ fn stray_groups_note(groups: &[PathBuf]) -> Option<DoctorNote> {
     Some(note("groups", text, Some(advice.to_owned())))
 }
 
-fn limits_note(mechanism: &LimitMechanism) -> DoctorNote {
+pub(in crate::backends) fn limits_note(mechanism: &LimitMechanism) -> DoctorNote {
     let (held, lost) = mechanism.controllers();
     let by = match mechanism {
         LimitMechanism::Systemd(_) => "systemd",

@@ -5,17 +5,13 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use vestal_process::ProcessId;
 
 use super::tier::Tier;
-use crate::backend::{
-    BackendError, Description, FoundInstance, Instance, InstanceRequest, InstanceState, Locator,
-    Owner,
-};
+use crate::backend::{BackendError, Description, Instance, Locator};
+use crate::backends::label;
 use crate::client::socket::SOCKET_NAME;
-use crate::key::random_hex;
 
 /// How the backend finds an instance again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,111 +124,25 @@ pub(super) fn living_init(instance: &Instance) -> Result<Option<ProcessId>, Back
     Ok(written.filter(ProcessId::is_alive))
 }
 
-const LABEL_VERSION: u64 = 1;
+/// The label of an instance.
+pub(super) type NativeLabel = label::Label<NativeSystem>;
 
-/// File name of the label in the instance's directory.
-const LABEL_FILE: &str = "label.json";
-
-/// The label of an instance: enough to find it if the sandbox's record is lost or
-/// was never written. It lies where the sandbox cannot reach it. Everything in it can
-/// be made again, so it is not synced to disk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Label {
-    version: u64,
-    key: String,
-    task: String,
-    generation: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<Owner>,
-    spec: String,
-    created_at: Timestamp,
-    #[serde(rename = "made")]
-    pub(super) system: NativeSystem,
-}
-
-impl Label {
-    /// Returns the label of an instance that is about to be made or started.
-    pub(super) fn new(request: &InstanceRequest, system: NativeSystem) -> Self {
-        let before = Self::read(&request.instance.dir);
-        Self {
-            version: LABEL_VERSION,
-            key: request.key.hash(),
-            task: request.key.task().to_string(),
-            generation: request.generation,
-            owner: request.owner.clone(),
-            spec: request.spec.hash(),
-            created_at: before.map_or_else(Timestamp::now, |before| before.created_at),
-            system,
-        }
-    }
-
-    /// Reads the label of an instance; `None` if it is absent, damaged or of a newer
-    /// version.
-    pub(super) fn read(instance_dir: &Path) -> Option<Self> {
-        let bytes = fs::read(instance_dir.join(LABEL_FILE)).ok()?;
-        let label: Self = serde_json::from_slice(&bytes).ok()?;
-        (label.version == LABEL_VERSION).then_some(label)
-    }
-
-    pub(super) fn write(&self, instance_dir: &Path) -> io::Result<()> {
-        let temporary = instance_dir.join(format!(".label-{}.tmp", random_hex::<6>()?));
-        let bytes = serde_json::to_vec(self).map_err(io::Error::other)?;
-        let written = fs::write(&temporary, bytes)
-            .and_then(|()| fs::rename(&temporary, instance_dir.join(LABEL_FILE)));
-        if written.is_err() {
-            fs::remove_file(&temporary).ok();
-        }
-        written
-    }
-
-    /// Returns the label for a copy that belongs to another sandbox; `None` for an
-    /// instance with an owner process. The control groups stay with the original.
-    fn for_copy(mut self, key: &str) -> Option<Self> {
-        if self.owner.is_some() {
-            return None;
-        }
-        key.clone_into(&mut self.key);
-        self.system.cgroups.clear();
-        Some(self)
-    }
-
-    /// Returns whether it belongs to the sandbox with this key.
-    pub(super) fn belongs_to(&self, key: &str) -> bool {
-        self.key == key
-    }
-
-    pub(super) fn into_found(
-        self,
-        id: String,
-        instance_dir: &Path,
-        state: InstanceState,
-    ) -> FoundInstance {
-        let process = read_init(instance_dir).ok().flatten();
-        let locator = process.map_or(Locator::Null, |process| {
-            NativeLocator { process, system: self.system }.to_locator()
-        });
-        FoundInstance {
-            id,
-            key: self.key,
-            task: self.task,
-            generation: self.generation,
-            persistent: self.owner.is_none(),
-            owner: self.owner,
-            spec: self.spec,
-            state,
-            created_at: Some(self.created_at),
-            locator,
-        }
-    }
+/// Returns how a labelled instance is found, if the stage has recorded its process.
+pub(super) fn locator_of_label(system: NativeSystem, instance_dir: &Path) -> Locator {
+    let process = read_init(instance_dir).ok().flatten();
+    process.map_or(Locator::Null, |process| NativeLocator { process, system }.to_locator())
 }
 
 /// Turns the directory of a copied instance into a stopped instance of another
 /// sandbox: the recorded process and control groups are the original's. Returns
 /// whether it has a system that can be started.
 pub(super) fn adopt_copy(instance_dir: &Path, key: &str) -> io::Result<bool> {
-    let Some(label) = Label::read(instance_dir).and_then(|label| label.for_copy(key)) else {
+    let Some(mut label) = NativeLabel::read(instance_dir).and_then(|label| label.for_copy(key))
+    else {
         return Ok(false);
     };
+    // The control groups stay with the original.
+    label.system.cgroups.clear();
     forget_init(instance_dir)?;
     match fs::remove_file(instance_dir.join("io").join(SOCKET_NAME)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -267,8 +177,8 @@ mod tests {
             "created_at": "2026-01-02T03:04:05Z",
             "made": { "uid": 1000, "tier": "read-only", "picture": "p", "cgroups": ["/c"] },
         });
-        fs::write(dir.path().join(LABEL_FILE), written.to_string()).unwrap();
-        let label = Label::read(dir.path()).unwrap();
+        fs::write(dir.path().join(label::LABEL_FILE), written.to_string()).unwrap();
+        let label = NativeLabel::read(dir.path()).unwrap();
         assert_eq!(label.system.etc_snapshot.as_deref(), Some("p"));
         assert_eq!(serde_json::to_value(&label).unwrap(), written);
     }

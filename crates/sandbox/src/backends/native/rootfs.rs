@@ -231,7 +231,6 @@ fn refused(setting: &RootfsSetting, problem: &str, advice: &str) -> BackendError
     }
 }
 
-/// The compression of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ArchiveCompression {
     None,

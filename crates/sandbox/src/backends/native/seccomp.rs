@@ -113,7 +113,7 @@ const PERSONALITIES: [u32; 5] = [0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 const FIRST_X32_CALL: u32 = 0x4000_0000;
 
 /// Returns the BPF programs in the order of their installation.
-pub(super) fn filters() -> Result<Vec<ByteVec>, BackendError> {
+pub(in crate::backends) fn filters() -> Result<Vec<ByteVec>, BackendError> {
     let programs = programs().map_err(|error| BackendError::Io {
         action: "generate the seccomp filters".to_owned(),
         source: std::io::Error::other(error),

@@ -11,6 +11,7 @@ use vestal_config::{
 
 use crate::backends::own_system::{self, Shaping};
 use crate::backends::own_system::{ResourceLimits, start_dir};
+use crate::backends::user_mounts::UserMounts;
 use crate::mounts::OwnDirs;
 use crate::settings::{SandboxSettings as _, Volumes, keys};
 use crate::spec::Tightening;
@@ -154,6 +155,17 @@ impl NativeSettings {
             protected: OwnDirs::of(settings)?,
             busy_dirs: vec![sandboxes, home.run_dir()],
         })
+    }
+
+    /// Returns what the user mounts.
+    pub(in crate::backends::native) fn user_mounts(&self) -> UserMounts<'_> {
+        UserMounts {
+            volumes: &self.volumes,
+            binds: &self.binds,
+            mount: self.mount.as_deref(),
+            user_home: self.user_home.as_deref(),
+            sandboxes: "native sandboxes",
+        }
     }
 
     /// Returns what shapes a native sandbox and is not the default.

@@ -86,7 +86,7 @@ fn parse(text: &str, layers: &Path) -> Result<StageSuccess, BackendError> {
 
 /// Runs a program as root of the sandbox's users, with access to all their files, and
 /// waits for its end.
-pub(super) async fn run_within(
+pub(in crate::backends) async fn run_within(
     stage: &Path,
     users: &UserMapping,
     program: &Path,

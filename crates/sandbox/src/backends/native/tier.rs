@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use vestal_wire::{IdRange, Mapping, UserMapping};
 
-use super::facts::HostFacts;
+use super::facts::{HostFacts, SingleUserReason};
 use super::settings::NativeSettings;
 use crate::backend::BackendError;
 
@@ -58,15 +58,6 @@ pub(in crate::backends) enum Owners {
     One,
     /// Any number.
     Many,
-}
-
-/// Why a sandbox can have a single user only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SingleUserReason {
-    /// The user has no subordinate ids.
-    NoSubordinateIds,
-    /// `newuidmap` or `newgidmap` is not installed.
-    NoHelpers,
 }
 
 /// Returns what is missing for the next tier, with advice.
@@ -127,19 +118,34 @@ pub(super) fn owners(users: &UserMapping) -> Owners {
 
 /// Refuses an id mapping that needs root of the whole machine, if this process is only
 /// root of a container or user namespace.
-pub(super) fn check_users(users: &UserMapping) -> Result<(), BackendError> {
+pub(super) fn check_own_users(users: &UserMapping) -> Result<(), BackendError> {
     if users.mapping != Mapping::Privileged {
         return Ok(());
     }
-    for (file, ranges) in [("/proc/self/uid_map", &users.uids), ("/proc/self/gid_map", &users.gids)]
+    let [uid_map, gid_map] = ["uid_map", "gid_map"].map(|name| {
+        let file = format!("/proc/self/{name}");
+        std::fs::read_to_string(&file).map_err(BackendError::io(format!("read {file}")))
+    });
+    check_users(users, &uid_map?, &gid_map?)
+}
+
+/// Does the same for a process with these id maps.
+pub(super) fn check_users(
+    users: &UserMapping,
+    uid_map: &str,
+    gid_map: &str,
+) -> Result<(), BackendError> {
+    if users.mapping != Mapping::Privileged {
+        return Ok(());
+    }
+    for (file, map, ranges) in
+        [("uid_map", uid_map, &users.uids), ("gid_map", gid_map, &users.gids)]
     {
-        let map =
-            std::fs::read_to_string(file).map_err(BackendError::io(format!("read {file}")))?;
-        if let Some(range) = ranges.iter().find(|range| !contains_range(&map, **range)) {
+        if let Some(range) = ranges.iter().find(|range| !contains_range(map, **range)) {
             return Err(BackendError::Advised {
                 problem: format!(
                     "this root is inside of a container or user namespace that lacks the users \
-                     {} to {} ({file})",
+                     {} to {} (/proc/self/{file})",
                     range.outside,
                     u64::from(range.outside) + u64::from(range.count) - 1,
                 ),
@@ -208,6 +214,6 @@ mod tests {
     fn a_mapping_of_the_own_id_is_always_allowed() {
         let own = IdRange { inside: 0, outside: 1, count: 1 };
         let users = UserMapping { uids: vec![own], gids: vec![own], mapping: Mapping::Own };
-        assert!(check_users(&users).is_ok());
+        assert!(check_own_users(&users).is_ok());
     }
 }

@@ -15,16 +15,18 @@ use vestal_wire::machine::{
     MachineState,
 };
 
-use super::login::Login;
+use super::isolation::{self, IsolatedLaunch, IsolationRecord};
+use super::login::HostLogin;
 use super::machine::Machine;
-use super::settings;
+use super::settings::{self, SshIsolation};
 use crate::backend::{
     Availability, Backend, BackendError, ByteStream, Declaration, Description, FoundInstance,
-    Instance, InstanceFilter, InstanceRequest, InstanceState, KeptVolumes, Locator, Remedy,
-    StartedInstance, VolumeStore,
+    HostDirectories, Instance, InstanceFilter, InstanceRequest, InstanceState, KeptVolumes,
+    Locator, Remedy, StartedInstance, VolumeStore,
 };
 use crate::backends::docker::one_line;
-use crate::backends::own_system::start_dir;
+use crate::backends::native::elsewhere::{self, RemoteShape, WORKSPACE};
+use crate::backends::own_system::{self, start_dir};
 use crate::embedded::guests_dir;
 use crate::spec::Tightening;
 use crate::store::remove_tree;
@@ -37,7 +39,15 @@ pub(crate) static DECLARATION: Declaration = Declaration {
         let known = serde_json::from_value::<SshLocator>(locator.clone());
         known.map_or_else(|_| PathBuf::from("/"), |known| known.workspace)
     },
+    host_directories: HostDirectories::Synced,
     remedy: Remedy::Restart,
+    tightening: |key| {
+        if key == settings::SSH_ISOLATION.name() {
+            Tightening::Set
+        } else {
+            own_system::tightening(key)
+        }
+    },
     hung_advice: "see whether the host of terminal.ssh_host is up and reached, and try again",
     ..Declaration::REMOTE
 };
@@ -57,19 +67,26 @@ const LITTLE_SPACE: u64 = 256 << 20;
 /// What is recorded of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SshLocator {
-    login: Login,
+    login: HostLogin,
     /// The machine's name for itself.
     machine: String,
     /// The user over there.
     user: String,
     workspace: PathBuf,
     home: PathBuf,
+    /// What keeps it apart from that machine. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    isolation: Option<IsolationRecord>,
 }
 
 impl SshLocator {
     /// Takes over what a machine says of an instance's places. It is shown to people, so it is
     /// text as paths are.
-    fn new(login: &Login, places: InstancePlaces) -> Result<Self, BackendError> {
+    fn new(
+        login: &HostLogin,
+        places: InstancePlaces,
+        isolation: Option<IsolationRecord>,
+    ) -> Result<Self, BackendError> {
         let path = |bytes: Vec<u8>| {
             let path = PathBuf::from(std::ffi::OsString::from_vec(bytes));
             let is_plain = path.as_os_str().as_bytes().iter().all(|byte| !byte.is_ascii_control());
@@ -78,19 +95,24 @@ impl SshLocator {
             } else {
                 Err(BackendError::Advised {
                     problem: format!(
-                        "{login} names a directory that is none: {}",
+                        "{login} names a file that is not a directory: {}",
                         one_line(&path.to_string_lossy())
                     ),
                     advice: "see that HOME is set to an ordinary directory over there".to_owned(),
                 })
             }
         };
+        let (workspace, home) = match &isolation {
+            Some(_) => (PathBuf::from(WORKSPACE), PathBuf::from(elsewhere::HOME)),
+            None => (path(places.workspace.into())?, path(places.home.into())?),
+        };
         Ok(Self {
             login: login.clone(),
             machine: one_line(&places.machine.host),
             user: one_line(&places.user),
-            workspace: path(places.workspace.into())?,
-            home: path(places.home.into())?,
+            workspace,
+            home,
+            isolation,
         })
     }
 
@@ -105,7 +127,7 @@ impl SshLocator {
 pub(crate) struct Ssh {
     settings: Arc<Settings>,
     home: HomeId,
-    machines: Mutex<HashMap<Login, Arc<Machine>>>,
+    machines: Mutex<HashMap<HostLogin, Arc<Machine>>>,
     /// Instances that no machine was ever asked to make.
     unmade: Mutex<HashSet<String>>,
 }
@@ -117,14 +139,14 @@ impl Ssh {
     }
 
     /// Returns the login that the settings name.
-    fn login(&self) -> Result<Login, BackendError> {
+    fn login(&self) -> Result<HostLogin, BackendError> {
         settings::login(&self.settings)?.ok_or_else(|| BackendError::Advised {
             problem: "terminal.ssh_host is not set".to_owned(),
             advice: "name the machine: vestal config set terminal.ssh_host HOST".to_owned(),
         })
     }
 
-    fn machine(&self, login: Login) -> Result<Arc<Machine>, BackendError> {
+    fn machine(&self, login: HostLogin) -> Result<Arc<Machine>, BackendError> {
         let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = machines.get(&login) {
             return Ok(Arc::clone(known));
@@ -186,27 +208,44 @@ impl Ssh {
             spec: request.spec.hash(),
             machine: None,
             created_ms: None,
+            is_enclosed: None,
         };
         let start_dir = start_dir(&self.settings, &request.overrides)?;
+        let isolated = match settings::isolation(&self.settings)? {
+            SshIsolation::None => None,
+            SshIsolation::Native => {
+                let shape = RemoteShape::read(&self.settings, &request.overrides)?;
+                Some(isolation::plan(&machine, &shape, &request).await?)
+            }
+        };
+        let guest = match &isolated {
+            Some(isolated) => isolated.plan.guest_settings(&request.guest),
+            None => request.guest,
+        };
         let order = LaunchOrder {
             label,
-            guest: request.guest,
+            guest,
             is_new,
             start_dir: start_dir.map(|dir| dir.as_os_str().as_bytes().to_vec().into()),
             failpoint: guest_failpoint(),
+            enclosed: isolated.as_ref().map(IsolatedLaunch::to_order),
         };
         let order = MachineRequest::Launch(Box::new(order));
-        match machine.ask(&order, &request.progress).await? {
-            MachineReply::Launched(places) => {
-                let locator = SshLocator::new(machine.login(), places)?.into_locator()?;
-                Ok(StartedInstance { locator, warnings: Vec::new() })
+        match (machine.ask(&order, &request.progress).await?, isolated) {
+            (MachineReply::Launched(places), isolated) => {
+                let (record, warnings) = isolated.map(IsolatedLaunch::into_record).unzip();
+                let locator = SshLocator::new(machine.login(), places, record)?.into_locator()?;
+                Ok(StartedInstance { locator, warnings: warnings.unwrap_or_default() })
             }
-            other => Err(machine.unexpected(other)),
+            (MachineReply::NotStarted { reason }, Some(isolated)) => {
+                Err(isolated.explain(&machine, &reason))
+            }
+            (other, _) => Err(machine.unexpected(other)),
         }
     }
 
     /// Makes a request whose answer is that it is done.
-    async fn tell(&self, machine: &Machine, request: &MachineRequest) -> Result<(), BackendError> {
+    async fn order(&self, machine: &Machine, request: &MachineRequest) -> Result<(), BackendError> {
         match machine.ask(request, &ProgressSink::default()).await? {
             MachineReply::Done => Ok(()),
             other => Err(machine.unexpected(other)),
@@ -215,6 +254,8 @@ impl Ssh {
 
     async fn look(&self) -> Result<Vec<String>, BackendError> {
         let machine = self.machine(self.login()?)?;
+        // The first request may have to log in and to send the guest.
+        machine.ask(&MachineRequest::Look, &ProgressSink::default()).await?;
         let asked = Timestamp::now();
         let reply = machine.ask(&MachineRequest::Look, &ProgressSink::default()).await?;
         let MachineReply::Facts(facts) = reply else {
@@ -223,33 +264,45 @@ impl Ssh {
         let answered = Timestamp::now();
         let mut notes = vec![
             format!(
-                "{} is {}, Linux {}, as {}",
+                "{} is {}, Linux {} on {}, as {}",
                 machine.login(),
                 one_line(&facts.name.host),
                 one_line(&facts.kernel),
+                machine.architecture()?,
                 one_line(&facts.user)
             ),
-            "no isolation: commands run as that user, on that machine's files and network"
-                .to_owned(),
+            format!(
+                "answers in {} ms; all of Vestal's is in {}",
+                answered.duration_since(asked).as_millis(),
+                one_line(&shown(&facts.root))
+            ),
         ];
-        let clock = i64::try_from(facts.clock_ms).ok();
-        if let Some(clock) = clock.and_then(|clock| Timestamp::from_millisecond(clock).ok()) {
-            let (behind, ahead) = (asked.duration_since(clock), clock.duration_since(answered));
-            if behind > CLOCKS_APART {
-                notes.push(format!("its clock is {behind:#} behind this machine's"));
-            } else if ahead > CLOCKS_APART {
-                notes.push(format!("its clock is {ahead:#} ahead of this machine's"));
+        notes.extend(match settings::isolation(&self.settings)? {
+            SshIsolation::None => {
+                vec![
+                    "no isolation: commands run as that user, on that machine's files and \
+                     network; terminal.ssh_isolation: native keeps them apart from it"
+                        .to_owned(),
+                ]
             }
-        }
+            SshIsolation::Native => {
+                let shape = RemoteShape::read(&self.settings, &Overrides::default())?;
+                isolation::rehearse(&machine, &shape).await?
+            }
+        });
+        notes.extend(clock_note(facts.clock_ms, asked, answered));
         if facts.free_bytes < LITTLE_SPACE {
-            notes.push(format!("only {} MiB are free there", facts.free_bytes >> 20));
+            notes.push(format!(
+                "only {} MiB are free there: what a command writes may not fit",
+                facts.free_bytes >> 20
+            ));
         }
         Ok(notes)
     }
 
     /// Takes over an instance that a machine tells of; nothing if it cannot be one of ours.
-    fn found(machine: &Machine, told: MachineInstance) -> Option<FoundInstance> {
-        let MachineInstance { label, state, places, age_ms } = told;
+    fn found(machine: &Machine, reported: MachineInstance) -> Option<FoundInstance> {
+        let MachineInstance { label, state, places, age_ms } = reported;
         // It becomes the name of a directory here.
         let is_id = !label.instance.is_empty()
             && label.instance.len() <= MAX_ID
@@ -259,7 +312,9 @@ impl Ssh {
             Some(text) => Some(serde_json::from_str(text).ok()?),
             None => None,
         };
-        let locator = SshLocator::new(machine.login(), places).ok()?.into_locator().ok()?;
+        let isolation = label.is_enclosed.unwrap_or(false).then(IsolationRecord::default);
+        let locator = SshLocator::new(machine.login(), places, isolation).ok()?;
+        let locator = locator.into_locator().ok()?;
         is_id.then(|| FoundInstance {
             id: label.instance,
             key: one_line(&label.key),
@@ -275,8 +330,19 @@ impl Ssh {
     }
 }
 
+/// Says how far a clock is from this machine's, if that is worth a note. It told the time between
+/// these two moments.
+fn clock_note(clock_ms: u64, asked: Timestamp, answered: Timestamp) -> Option<String> {
+    let clock = Timestamp::from_millisecond(i64::try_from(clock_ms).ok()?).ok()?;
+    let (behind, ahead) = (asked.duration_since(clock), clock.duration_since(answered));
+    if behind > CLOCKS_APART {
+        return Some(format!("its clock is {behind:#} behind this machine's"));
+    }
+    (ahead > CLOCKS_APART).then(|| format!("its clock is {ahead:#} ahead of this machine's"))
+}
+
 /// Returns whether two logins lead to the same place, whatever they prove themselves by.
-fn is_same_place(one: &Login, other: &Login) -> bool {
+fn is_same_place(one: &HostLogin, other: &HostLogin) -> bool {
     (&one.host, &one.user, one.port) == (&other.host, &other.user, other.port)
 }
 
@@ -328,8 +394,15 @@ impl Backend for Ssh {
         }
     }
 
-    fn spec(&self, settings: &Settings, _overrides: &Overrides) -> Result<Spec, ConfigError> {
-        let mut spec = Spec::default();
+    fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
+        let mut spec = match settings::isolation(settings)? {
+            SshIsolation::None => Spec::default(),
+            kept_apart @ SshIsolation::Native => {
+                let shape = RemoteShape::read(settings, overrides)?.spec();
+                let key = settings::SSH_ISOLATION.name();
+                shape.with(key, kept_apart.as_str(), Tightening::Set)
+            }
+        };
         if let Some(login) = settings::login(settings)? {
             spec = spec.with(settings::SSH_HOST.name(), &login.host, Tightening::Never);
             if let Some(user) = &login.user {
@@ -374,19 +447,19 @@ impl Backend for Ssh {
         Ok(Box::new(self.machine_of(instance)?.open(&instance.id).await?))
     }
 
-    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
+    async fn end(&self, instance: &Instance, timeout: Duration) -> Result<(), BackendError> {
         let machine = self.machine_of(instance)?;
         let request = MachineRequest::End { instance: instance.id.clone() };
         // The machine has a deadline of its own for the death of processes.
-        let patience = patience.max(Duration::from_secs(15));
-        match tokio::time::timeout(patience, self.tell(&machine, &request)).await {
+        let timeout = timeout.max(Duration::from_secs(15));
+        match tokio::time::timeout(timeout, self.order(&machine, &request)).await {
             Ok(ended) => ended,
             Err(_) => Err(BackendError::WontEnd {
                 id: instance.id.clone(),
                 reason: format!(
-                    "{} has not said so within {} s",
+                    "{} has not confirmed it within {} s",
                     machine.login(),
-                    patience.as_secs()
+                    timeout.as_secs()
                 ),
             }),
         }
@@ -397,7 +470,7 @@ impl Backend for Ssh {
             self.unmade.lock().unwrap_or_else(PoisonError::into_inner).remove(&instance.id);
         if !unmade {
             let machine = self.machine_of(instance)?;
-            self.tell(&machine, &MachineRequest::Remove { instance: instance.id.clone() }).await?;
+            self.order(&machine, &MachineRequest::Remove { instance: instance.id.clone() }).await?;
         }
         remove_tree(&instance.dir).map_err(|error| {
             let action = format!("remove {}", instance.dir.display());
@@ -432,13 +505,25 @@ impl Backend for Ssh {
         let Ok(known) = serde_json::from_value::<SshLocator>(locator.clone()) else {
             return Description::default();
         };
-        let weakness =
-            format!("no isolation on {}: commands run there as {}", known.machine, known.user);
-        Description {
+        let description = Description {
             name: Some(format!("{} ({})", known.login, known.machine)),
             transport: Some("ssh".to_owned()),
-            weakened: vec![weakness],
             ..Description::default()
+        };
+        match known.isolation {
+            Some(isolation) => Description {
+                unenforced: isolation.unenforced,
+                tier: Some(elsewhere::tier_name().to_owned()),
+                missing: isolation.missing,
+                ..description
+            },
+            None => {
+                let weakness = format!(
+                    "no isolation on {}: commands run there as {}",
+                    known.machine, known.user
+                );
+                Description { weakened: vec![weakness], ..description }
+            }
         }
     }
 
@@ -470,7 +555,7 @@ impl VolumeStore for Ssh {
         };
         let machine = self.machine(login)?;
         let keep_files = kept == KeptVolumes::Files;
-        self.tell(&machine, &MachineRequest::RemoveFiles { key: key.to_owned(), keep_files }).await
+        self.order(&machine, &MachineRequest::RemoveFiles { key: key.to_owned(), keep_files }).await
     }
 }
 

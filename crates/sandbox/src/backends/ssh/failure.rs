@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::login::Login;
+use super::login::HostLogin;
 use crate::backend::BackendError;
 use crate::backends::docker::one_line;
 
@@ -22,7 +22,7 @@ pub(super) enum Failure {
 
 /// Reads what `ssh` has printed on its standard error. It exited with this code before anything
 /// ran over there.
-pub(super) fn classify(login: &Login, text: &str, code: Option<i32>) -> Failure {
+pub(super) fn classify(login: &HostLogin, text: &str, code: Option<i32>) -> Failure {
     let words = one_line(last_lines(text).as_str());
     let says = |part: &str| text.contains(part);
     let by_hand = login.by_hand();
@@ -34,8 +34,8 @@ pub(super) fn classify(login: &Login, text: &str, code: Option<i32>) -> Failure 
         return refused(
             format!("{login} has another host key than the one you know"),
             format!(
-                "find out why before anything else: somebody may be in between. If the machine was \
-                 set up anew, remove the old key with `ssh-keygen -R` and log in once by hand: {by_hand}"
+                "find out why first: another machine may intercept the connection. If the machine was \
+                 reinstalled, remove the old key with `ssh-keygen -R` and log in once by hand: {by_hand}"
             ),
         );
     }
@@ -100,7 +100,7 @@ pub(super) fn classify(login: &Login, text: &str, code: Option<i32>) -> Failure 
     }
     if words.is_empty() {
         let code = code.map_or_else(|| "a signal".to_owned(), |code| code.to_string());
-        return Failure::Unreachable(format!("ssh ended with {code} and said nothing"));
+        return Failure::Unreachable(format!("ssh ended with {code} without a message"));
     }
     Failure::Unreachable(words)
 }
@@ -115,11 +115,11 @@ fn last_lines(text: &str) -> String {
 
 impl Failure {
     /// Returns the error for who asked.
-    pub(super) fn into_error(self, login: &Login) -> BackendError {
+    pub(super) fn into_error(self, login: &HostLogin) -> BackendError {
         let (reason, advice) = match self {
             Self::Refused { problem, advice } => return BackendError::Advised { problem, advice },
-            Self::Silent(patience) => {
-                (format!("it did not answer within {} s", patience.as_secs()), None)
+            Self::Silent(timeout) => {
+                (format!("it did not answer within {} s", timeout.as_secs()), None)
             }
             Self::TooManySessions => ("it accepts no further session".to_owned(), None),
             Self::Unreachable(words) if words.contains("Could not resolve hostname") => (
@@ -145,8 +145,8 @@ impl Failure {
 mod tests {
     use super::*;
 
-    fn login() -> Login {
-        Login { host: "there".into(), user: Some("me".into()), ..Login::default() }
+    fn login() -> HostLogin {
+        HostLogin { host: "there".into(), user: Some("me".into()), ..HostLogin::default() }
     }
 
     fn problem(text: &str) -> String {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_of_ssh_is_told_in_words() {
+    fn each_refusal_of_ssh_is_reported_in_words() {
         assert_eq!(
             problem(
                 "No ED25519 host key is known for there and you have requested strict checking.\r\nHost key verification failed.\r\n"
@@ -219,7 +219,7 @@ mod tests {
     fn what_a_host_says_is_shown_on_one_line_without_control_characters() {
         let hostile = format!("\x1b[2J\x1b]0;owned\x07{}\n", "a".repeat(100_000));
         let Failure::Unreachable(words) = classify(&login(), &hostile, Some(255)) else {
-            panic!("it is no refusal");
+            panic!("it is not a refusal");
         };
         assert!(words.len() < 4096, "{}", words.len());
         assert!(!words.chars().any(char::is_control), "{words}");

@@ -37,7 +37,7 @@ impl FakeSsh {
     async fn ask(&self) -> Result<MachineReply, BackendError> {
         let path = format!("{}:/usr/bin:/bin", self.dir.path().display());
         let environment = Environment::from_pairs([("PATH", path.as_str())]);
-        let login = Login { host: "there".into(), ..Login::default() };
+        let login = HostLogin { host: "there".into(), ..HostLogin::default() };
         let dir = self.dir.path();
         let machine = Machine::new(login, &dir.join("run"), dir.join("guests"), &environment)?;
         machine.ask(&MachineRequest::Look, &ProgressSink::default()).await
@@ -100,7 +100,7 @@ async fn a_login_that_is_refused_is_not_tried_again_at_once() {
     fs::write(&program, "#!/bin/sh\necho x >>\"$(dirname \"$0\")/tries\"\necho 'me@there: Permission denied (publickey).' >&2\nexit 255\n").unwrap();
     let path = format!("{}:/usr/bin:/bin", ssh.dir.path().display());
     let environment = Environment::from_pairs([("PATH", path.as_str())]);
-    let login = Login { host: "there".into(), ..Login::default() };
+    let login = HostLogin { host: "there".into(), ..HostLogin::default() };
     let dir = ssh.dir.path();
     let machine = Machine::new(login, &dir.join("run"), dir.join("guests"), &environment).unwrap();
     for _ in 0..5 {

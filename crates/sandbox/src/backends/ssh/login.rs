@@ -11,7 +11,7 @@ use crate::key::hex;
 
 /// A login on a host. What is absent is left to the user's `ssh_config`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Login {
+pub(super) struct HostLogin {
     pub(super) host: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) user: Option<String>,
@@ -35,7 +35,7 @@ const ALIVE_COUNT: u32 = 3;
 /// How long the shared connection stays when nobody uses it, in seconds.
 const PERSIST: u32 = 300;
 
-impl Login {
+impl HostLogin {
     /// Returns the name of the control socket: the same for everybody who means the same login.
     pub(super) fn control_name(&self) -> String {
         // A login always serializes.
@@ -133,7 +133,7 @@ impl Login {
     }
 }
 
-impl fmt::Display for Login {
+impl fmt::Display for HostLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.user {
             Some(user) => write!(f, "{user}@{}", self.host),
@@ -161,8 +161,8 @@ impl ControlPath {
 mod tests {
     use super::*;
 
-    fn login() -> Login {
-        Login {
+    fn login() -> HostLogin {
+        HostLogin {
             host: "there".into(),
             user: Some("me".into()),
             port: Some(2222),
@@ -194,11 +194,11 @@ mod tests {
         let mut names = std::collections::BTreeSet::new();
         let other = [
             login(),
-            Login { user: None, ..login() },
-            Login { port: None, ..login() },
-            Login { key: None, ..login() },
-            Login { config: Some("/c".into()), ..login() },
-            Login { host: "else".into(), ..login() },
+            HostLogin { user: None, ..login() },
+            HostLogin { port: None, ..login() },
+            HostLogin { key: None, ..login() },
+            HostLogin { config: Some("/c".into()), ..login() },
+            HostLogin { host: "else".into(), ..login() },
         ];
         for login in &other {
             assert_eq!(login.control_name(), login.clone().control_name());

@@ -1,23 +1,28 @@
 //! Requests to the guest's program over there, which is put there first.
 
 use std::borrow::Cow;
+use std::env::consts::ARCH;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
 use vestal_config::Environment;
+use vestal_stage::survey::MAX_REPORT;
 use vestal_wire::machine::{MachineReply, MachineRequest, pack};
+use vestal_wire::survey::MachineSurvey;
 
 use super::failure::Failure;
-use super::login::Login;
+use super::login::HostLogin;
 use super::multiplex::Multiplexed;
 use super::script::{self, Nonce, Reported};
-use super::session::{GuestStream, Session};
+use super::session::{GuestStream, SshSession};
 use crate::backend::BackendError;
 use crate::backends::docker::one_line;
-use crate::embedded::guest_for;
+use crate::embedded::{STAGE_PROGRAM, guest_for};
 use crate::key::hex;
 use crate::{Progress, ProgressSink, failpoint};
 
@@ -44,13 +49,24 @@ const REFUSED_FOR: Duration = Duration::from_secs(2);
 struct Program {
     bytes: Cow<'static, [u8]>,
     hash: String,
+    architecture: String,
 }
 
 impl Program {
-    fn new(bytes: Cow<'static, [u8]>) -> Self {
+    fn new(bytes: Cow<'static, [u8]>, architecture: &str) -> Self {
         let hash = hex(&Sha256::digest(&bytes));
-        Self { bytes, hash }
+        Self { bytes, hash, architecture: architecture.to_owned() }
     }
+}
+
+/// What a machine says of itself.
+#[derive(Debug, Clone)]
+pub(super) struct SurveyedMachine {
+    pub(super) survey: MachineSurvey,
+    /// The real path of the directory of all that is ours there.
+    pub(super) root: PathBuf,
+    /// The sha256 of the stage's program there.
+    pub(super) stage: String,
 }
 
 /// Another machine.
@@ -59,22 +75,29 @@ pub(super) struct Machine {
     ssh: Multiplexed,
     guests_dir: PathBuf,
     program: Mutex<Option<Program>>,
+    stage: OnceLock<Program>,
     refused: Mutex<Option<(Instant, Failure)>>,
 }
 
 impl Machine {
     /// Returns the machine of a login. Nothing is asked yet.
     pub(super) fn new(
-        login: Login,
+        login: HostLogin,
         run_dir: &Path,
         guests_dir: PathBuf,
         environment: &Environment,
     ) -> Result<Self, BackendError> {
         let ssh = Multiplexed::new(login, run_dir, environment)?;
-        Ok(Self { ssh, guests_dir, program: Mutex::default(), refused: Mutex::default() })
+        Ok(Self {
+            ssh,
+            guests_dir,
+            program: Mutex::default(),
+            stage: OnceLock::new(),
+            refused: Mutex::default(),
+        })
     }
 
-    pub(super) fn login(&self) -> &Login {
+    pub(super) fn login(&self) -> &HostLogin {
         &self.ssh.login
     }
 
@@ -102,12 +125,12 @@ impl Machine {
         &self,
         request: &MachineRequest,
         progress: &ProgressSink,
-    ) -> Result<(MachineReply, Session), BackendError> {
+    ) -> Result<(MachineReply, SshSession), BackendError> {
         let bytes = pack(request).map_err(|error| BackendError::Advised {
             problem: format!("the request cannot be sent: {error}"),
             advice: "give it fewer or shorter variables".to_owned(),
         })?;
-        let patience = match request {
+        let limit = match request {
             MachineRequest::Launch(_) => LAUNCH_TIMEOUT,
             MachineRequest::Remove { .. } | MachineRequest::RemoveFiles { .. } => REMOVAL_TIMEOUT,
             _ => REPLY_TIMEOUT,
@@ -128,8 +151,8 @@ impl Machine {
                             "ssh.start.sent"
                         });
                     }
-                    let reply = timeout(patience, session.reply(self.login())).await;
-                    let reply = reply.unwrap_or(Err(Failure::Silent(patience)));
+                    let reply = timeout(limit, session.reply(self.login())).await;
+                    let reply = reply.unwrap_or(Err(Failure::Silent(limit)));
                     let reply = reply.map_err(|failure| failure.into_error(self.login()))?;
                     return Ok((reply, session));
                 }
@@ -140,7 +163,7 @@ impl Machine {
                         if stored {
                             return Err(self.cannot_keep("it is gone right after it was stored"));
                         }
-                        self.store(&needed, progress).await?;
+                        self.store("guest", &needed, progress).await?;
                         stored = true;
                     }
                     *self.program.lock().unwrap_or_else(PoisonError::into_inner) = Some(needed);
@@ -159,7 +182,7 @@ impl Machine {
         command: &str,
         nonce: &Nonce,
         request: Option<&[u8]>,
-    ) -> Result<(Session, Reported), BackendError> {
+    ) -> Result<(SshSession, Reported), BackendError> {
         if let Some((at, failure)) =
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
             && at.elapsed() < REFUSED_FOR
@@ -209,8 +232,8 @@ impl Machine {
         child: tokio::process::Child,
         nonce: &Nonce,
         request: Option<&[u8]>,
-    ) -> Result<Result<(Session, Reported), Failure>, BackendError> {
-        let mut session = Session::of(child).map_err(BackendError::io("run ssh"))?;
+    ) -> Result<Result<(SshSession, Reported), Failure>, BackendError> {
+        let mut session = SshSession::of(child).map_err(BackendError::io("run ssh"))?;
         let exchange = async {
             // It does not wait for the report: that would be another round trip.
             if let Some(request) = request {
@@ -225,11 +248,77 @@ impl Machine {
         }
     }
 
-    /// Puts the guest's program there.
-    async fn store(&self, program: &Program, progress: &ProgressSink) -> Result<(), BackendError> {
+    /// Asks what a sandbox made of namespaces is planned from over there. The stage, which tells
+    /// it, is put there if it is not.
+    pub(super) async fn survey(
+        &self,
+        progress: &ProgressSink,
+    ) -> Result<SurveyedMachine, BackendError> {
+        let mut stored = false;
+        loop {
+            let stage = self.stage().clone();
+            let request = MachineRequest::Survey { stage: stage.hash.clone() };
+            match self.ask(&request, progress).await? {
+                MachineReply::Surveyed { survey, root } => {
+                    let fits = survey.len() <= MAX_REPORT;
+                    let survey = fits.then(|| vestal_wire::decode(&survey).ok()).flatten();
+                    let root = PathBuf::from(OsString::from_vec(root.to_vec()));
+                    let survey = survey.filter(|_| root.is_absolute());
+                    let survey = survey.ok_or_else(|| BackendError::Advised {
+                        problem: format!("{} does not say what it is", self.login()),
+                        advice: "see what answers there in place of the guest's program".to_owned(),
+                    })?;
+                    return Ok(SurveyedMachine { survey, root, stage: stage.hash });
+                }
+                MachineReply::NoStage if !self.is_like_this_machine()? => {
+                    return Err(BackendError::Advised {
+                        problem: format!(
+                            "{} has another architecture than this machine, and cannot be given \
+                             isolated sandboxes from here",
+                            self.login()
+                        ),
+                        advice: "set terminal.ssh_isolation to none, or run vestal on a machine \
+                                 of its architecture"
+                            .to_owned(),
+                    });
+                }
+                MachineReply::NoStage if !stored => {
+                    self.store("stage", &stage, progress).await?;
+                    stored = true;
+                }
+                MachineReply::NoStage => {
+                    return Err(self.cannot_keep("it is gone right after it was stored"));
+                }
+                other => return Err(self.unexpected(other)),
+            }
+        }
+    }
+
+    /// Returns the stage's program for machines like this.
+    fn stage(&self) -> &Program {
+        self.stage.get_or_init(|| Program::new(Cow::Borrowed(STAGE_PROGRAM.bytes), ARCH))
+    }
+
+    /// Returns the architecture of the programs that the machine runs, once it has answered.
+    pub(super) fn architecture(&self) -> Result<String, BackendError> {
+        Ok(self.program()?.architecture)
+    }
+
+    /// Returns whether the machine runs the programs of this one.
+    fn is_like_this_machine(&self) -> Result<bool, BackendError> {
+        Ok(matches!(self.program()?.bytes, Cow::Borrowed(_)))
+    }
+
+    /// Puts a program of this kind there.
+    async fn store(
+        &self,
+        kind: &str,
+        program: &Program,
+        progress: &ProgressSink,
+    ) -> Result<(), BackendError> {
         let nonce = nonce()?;
         let total = program.bytes.len();
-        let command = script::store(&nonce, &program.hash, total);
+        let command = script::store(&nonce, kind, &program.hash, total);
         let (mut session, reported) = self.start(&command, &nonce, None).await?;
         if reported != Reported::Ready {
             return Err(self.cannot_keep("it answered another question"));
@@ -239,8 +328,8 @@ impl Machine {
         for piece in program.bytes.chunks(PIECE) {
             timeout(STORE_TIMEOUT, session.send(piece)).await.map_err(|_| silent())?;
             sent += piece.len();
-            progress.tell(Progress::Copying {
-                what: format!("the guest to {}", self.login()),
+            progress.report(Progress::Copying {
+                what: format!("the {kind} to {}", self.login()),
                 files: 1,
                 bytes: u64::try_from(sent).unwrap_or(u64::MAX),
                 total: u64::try_from(total).ok(),
@@ -264,7 +353,7 @@ impl Machine {
         if let Some(known) = self.program.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             return Ok(known);
         }
-        Ok(Program::new(guest_for("", &self.guests_dir)?))
+        Ok(Program::new(guest_for("", &self.guests_dir)?, ARCH))
     }
 
     /// Returns the program for a machine that says of itself what it is.
@@ -276,12 +365,12 @@ impl Machine {
             });
         }
         let processor = one_line(processor);
-        guest_for(&processor, &self.guests_dir).map(Program::new)
+        Ok(Program::new(guest_for(&processor, &self.guests_dir)?, &processor))
     }
 
     fn cannot_keep(&self, words: &str) -> BackendError {
         BackendError::Advised {
-            problem: format!("{} cannot keep the guest's program: {words}", self.login()),
+            problem: format!("{} cannot keep Vestal's programs: {words}", self.login()),
             advice: format!(
                 "see that there is space and that programs can be executed below the home, or in \
                  /var/tmp or /tmp: {}",

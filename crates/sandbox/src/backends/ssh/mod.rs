@@ -1,8 +1,8 @@
 //! Backend `ssh`: the guest as a detached process of the user on another machine, which is
 //! reached by the system's OpenSSH alone.
 //!
-//! There is no isolation on that machine: commands run as the user there. They start in a
-//! directory of the sandbox's own.
+//! Without `terminal.ssh_isolation` there is no isolation on that machine: commands run as the
+//! user there, and start in a directory of the sandbox's own.
 //!
 //! | file | what |
 //! |---|---|
@@ -13,10 +13,12 @@
 //! | `session` | a command over there with its streams |
 //! | `failure` | what `ssh` says, in words with advice |
 //! | `machine` | requests to the guest's program over there, which is put there first |
+//! | `isolation` | sandboxes in namespaces of their own over there |
 //! | `backend` | the backend's traits |
 
 mod backend;
 mod failure;
+mod isolation;
 mod login;
 mod machine;
 mod multiplex;

@@ -16,8 +16,8 @@ use tokio::time::{sleep, timeout};
 use vestal_config::Environment;
 
 use super::failure::{Failure, classify};
-use super::login::{ControlPath, Login};
-use super::session::StderrTail;
+use super::login::{ControlPath, HostLogin};
+use super::session::SshStderr;
 use crate::backend::BackendError;
 use crate::backends::docker::{find_program, make_private, private_dir};
 
@@ -38,14 +38,14 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct Multiplexed {
     program: PathBuf,
     environment: Environment,
-    pub(super) login: Login,
+    pub(super) login: HostLogin,
     control: ControlPath,
 }
 
 impl Multiplexed {
     /// Returns what it takes to log in. Nothing is started.
     pub(super) fn new(
-        login: Login,
+        login: HostLogin,
         run_dir: &Path,
         environment: &Environment,
     ) -> Result<Self, BackendError> {
@@ -55,7 +55,7 @@ impl Multiplexed {
                 advice: "install an OpenSSH client".to_owned(),
             })?;
         let dir = private_dir(run_dir, CONTROL_NAME, environment);
-        // A path that `ssh` could not be told is replaced by one that it can.
+        // A path that `ssh` cannot take is replaced by one that it can.
         let dir = if dir.to_str().is_some_and(|dir| !dir.contains(['"', '\\', '\n'])) {
             dir
         } else {
@@ -115,7 +115,7 @@ impl Multiplexed {
         }
         let mut command = self.command(self.login.master(&self.control));
         let mut child = command.spawn().map_err(BackendError::io("run ssh"))?;
-        let said = child.stderr.take().map(StderrTail::follow);
+        let stderr = child.stderr.take().map(SshStderr::follow);
         let status = match timeout(LOGIN_TIMEOUT, child.wait()).await {
             Ok(status) => status.map_err(BackendError::io("wait for ssh"))?,
             Err(_) => return Ok(Err(Failure::Silent(LOGIN_TIMEOUT))),
@@ -123,11 +123,11 @@ impl Multiplexed {
         if status.success() {
             return Ok(Ok(()));
         }
-        let said = match said {
-            Some(said) => said.text().await,
+        let stderr = match stderr {
+            Some(stderr) => stderr.text().await,
             None => String::new(),
         };
-        Ok(Err(classify(&self.login, &said, status.code())))
+        Ok(Err(classify(&self.login, &stderr, status.code())))
     }
 
     async fn is_connected(&self) -> Result<bool, BackendError> {

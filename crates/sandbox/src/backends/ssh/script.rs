@@ -73,9 +73,9 @@ pub(super) fn run(nonce: &Nonce, hash: &str) -> String {
     command(&script, &[nonce.as_str(), hash])
 }
 
-/// Returns the command that stores the guest's program with this hash and size from its standard
-/// input: whole, or not at all.
-pub(super) fn store(nonce: &Nonce, hash: &str, size: usize) -> String {
+/// Returns the command that stores a program of this kind (`guest`, `stage`), hash and size from
+/// its standard input: whole, or not at all.
+pub(super) fn store(nonce: &Nonce, kind: &str, hash: &str, size: usize) -> String {
     let script = format!(
         "set -f; umask 077; echo; echo \"$0 ready\"; w=; for d in {PROGRAM_DIRS}; do \
          if mkdir -p \"$d\" 2>/dev/null && [ -O \"$d\" ] && [ -w \"$d\" ]; then :; else continue; fi; \
@@ -90,11 +90,11 @@ pub(super) fn store(nonce: &Nonce, hash: &str, size: usize) -> String {
          echo \"$0 refused $s of $2 bytes arrived in $d\" $e; exit; fi; \
          case \"$h\" in \"$1\"*|\"\") ;; *) rm -f \"$t\"; \
          echo \"$0 refused $d holds something else than was sent\"; exit;; esac; \
-         if mv -f \"$t\" \"$d/guest-$1\"; then echo \"$0 stored $d\"; exit; fi; \
+         if mv -f \"$t\" \"$d/$3-$1\"; then echo \"$0 stored $d\"; exit; fi; \
          rm -f \"$t\"; w=\"$w $d\"; done; \
          echo \"$0 refused no program can be executed in any of:$w\""
     );
-    command(&script, &[nonce.as_str(), hash, &size.to_string()])
+    command(&script, &[nonce.as_str(), hash, &size.to_string(), kind])
 }
 
 /// Returns the one command that every login shell reads alike.

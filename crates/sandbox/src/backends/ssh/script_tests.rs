@@ -64,7 +64,7 @@ fn every_login_shell_stores_the_program_once_and_runs_it() {
             panic!("{shell}: {needed:?}");
         };
         assert_eq!((&*system, &*processor), ("Linux", std::env::consts::ARCH), "{shell}");
-        let store = store(&nonce, &hash(), PROGRAM.len());
+        let store = store(&nonce, "guest", &hash(), PROGRAM.len());
         let stored = reported(&printed(&shell, &home, &store, PROGRAM), &nonce);
         assert_eq!(stored, Reported::Stored, "{shell}");
         let bin = home.join(".vestal-ssh/bin");
@@ -85,7 +85,7 @@ fn every_login_shell_stores_the_program_once_and_runs_it() {
 fn a_program_that_does_not_arrive_as_it_is_is_never_put_in_place() {
     let home = tempfile::tempdir().unwrap();
     let nonce = Nonce::new().unwrap();
-    let store = store(&nonce, &hash(), PROGRAM.len());
+    let store = store(&nonce, "guest", &hash(), PROGRAM.len());
     let other = vec![b'x'; PROGRAM.len()];
     for wrong in [&PROGRAM[..PROGRAM.len() - 1], b"", &other] {
         let refused = reported(&printed("/bin/sh", home.path(), &store, wrong), &nonce);

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use vestal_wire::machine::{MachineReply, announced};
 
 use super::failure::{Failure, classify};
-use super::login::Login;
+use super::login::HostLogin;
 use super::script::{Nonce, Reported};
 use crate::backends::docker::one_line;
 
@@ -37,22 +37,22 @@ const SSH_FAILED: i32 = 255;
 
 /// A command over there.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct SshSession {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    said: Option<StderrTail>,
+    stderr: Option<SshStderr>,
 }
 
-impl Session {
+impl SshSession {
     /// Takes over the streams of `ssh`.
     pub(super) fn of(mut child: Child) -> io::Result<Self> {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("ssh has no pipes"));
         };
-        let said = child.stderr.take().map(StderrTail::follow);
+        let stderr = child.stderr.take().map(SshStderr::follow);
         let output = BufReader::with_capacity(64 << 10, output);
-        Ok(Self { child, input: Some(input), output, said })
+        Ok(Self { child, input: Some(input), output, stderr })
     }
 
     /// Writes to the command. That it reads no more shows in its answer.
@@ -72,7 +72,7 @@ impl Session {
     /// Reads up to the line that begins with the nonce.
     pub(super) async fn report(
         &mut self,
-        login: &Login,
+        login: &HostLogin,
         nonce: &Nonce,
     ) -> Result<Reported, Failure> {
         let mut noise = Vec::new();
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Reads a reply.
-    pub(super) async fn reply(&mut self, login: &Login) -> Result<MachineReply, Failure> {
+    pub(super) async fn reply(&mut self, login: &HostLogin) -> Result<MachineReply, Failure> {
         let read = async {
             let mut length = [0; 4];
             self.output.read_exact(&mut length).await?;
@@ -122,7 +122,7 @@ impl Session {
                 Err(self.failed(login, b"").await)
             }
             Err(error) => Err(Failure::Refused {
-                problem: format!("{login} answered something that is no answer: {error}"),
+                problem: format!("{login} answered something that is not an answer: {error}"),
                 advice: "see what its login shell or a forced command does to the output of \
                          commands"
                     .to_owned(),
@@ -131,19 +131,19 @@ impl Session {
     }
 
     /// Returns why a command ended without an answer.
-    async fn failed(&mut self, login: &Login, noise: &[u8]) -> Failure {
+    async fn failed(&mut self, login: &HostLogin, noise: &[u8]) -> Failure {
         self.input = None;
         let status = timeout(EXIT_TIMEOUT, self.child.wait()).await;
         let code = status.ok().and_then(Result::ok).and_then(|status| status.code());
-        let said = match self.said.take() {
-            Some(said) => said.text().await,
+        let stderr = match self.stderr.take() {
+            Some(stderr) => stderr.text().await,
             None => String::new(),
         };
         if code == Some(SSH_FAILED) || code.is_none() {
-            return classify(login, &said, code);
+            return classify(login, &stderr, code);
         }
         let noise = String::from_utf8_lossy(noise);
-        let words = one_line(if said.trim().is_empty() { &noise } else { &said });
+        let words = one_line(if stderr.trim().is_empty() { &noise } else { &stderr });
         let code = code.unwrap_or_default();
         Failure::Refused {
             problem: format!(
@@ -199,12 +199,12 @@ impl AsyncWrite for GuestStream {
 /// The end of what `ssh` prints on its standard error, read as it comes so that nobody waits for
 /// a full pipe.
 #[derive(Debug)]
-pub(super) struct StderrTail {
+pub(super) struct SshStderr {
     kept: Arc<Mutex<Vec<u8>>>,
     task: JoinHandle<()>,
 }
 
-impl StderrTail {
+impl SshStderr {
     /// Begins to read.
     pub(super) fn follow(mut stderr: ChildStderr) -> Self {
         let kept = Arc::new(Mutex::new(Vec::new()));
@@ -230,7 +230,7 @@ impl StderrTail {
     }
 }
 
-impl Drop for StderrTail {
+impl Drop for SshStderr {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use vestal_config::kind::{SettingInput, ValueRefusal, expand, path};
-use vestal_config::{ConfigError, Group, Setting, SettingValue, Settings};
+use vestal_config::{ConfigError, Group, Protection, Setting, SettingValue, Settings};
 
-use super::login::Login;
+use super::login::HostLogin;
 
 vestal_config::keys! {
     /// Machine of sandboxes on `ssh`: a host as `ssh` takes it, also a name of your `ssh_config`.
@@ -47,6 +47,25 @@ vestal_config::keys! {
         env: ["TERMINAL_SSH_CONFIG"],
         travels: false,
     }
+
+    /// What keeps sandboxes apart from that machine. native: namespaces, as on backend `native`
+    /// here; a machine that cannot make them is an error.
+    SSH_ISOLATION: SshIsolation = "terminal.ssh_isolation" {
+        default: SshIsolation::None,
+        limits: (),
+        env: ["TERMINAL_SSH_ISOLATION"],
+        protection: Protection::Guards,
+    }
+}
+
+vestal_config::choices! {
+    /// What keeps sandboxes apart from the machine they are on.
+    SshIsolation, "known isolation", {
+        /// Nothing: commands run as the user over there.
+        None = "none",
+        /// Namespaces, with the system directories of that machine, read-only.
+        Native = "native",
+    }
 }
 
 /// The settings of this owner.
@@ -56,19 +75,24 @@ pub(crate) static GROUP: Group = Group { prefixes: &["ssh_"], ..Group::of(KEYS) 
 const MAX_NAME: usize = 255;
 
 /// Returns the login that the settings name; none when they name no host.
-pub(super) fn login(settings: &Settings) -> Result<Option<Login>, ConfigError> {
+pub(super) fn login(settings: &Settings) -> Result<Option<HostLogin>, ConfigError> {
     let Some(host) = settings.get(&SSH_HOST)?.value.0 else {
         return Ok(None);
     };
     let home = settings.environment().user_home();
     let file = |file: SshFile| file.0.map(|path| expand(&path, home.as_deref()));
-    Ok(Some(Login {
+    Ok(Some(HostLogin {
         host,
         user: settings.get(&SSH_USER)?.value.0,
         port: settings.get(&SSH_PORT)?.value.0,
         key: file(settings.get(&SSH_KEY)?.value),
         config: file(settings.get(&SSH_CONFIG)?.value),
     }))
+}
+
+/// Returns what keeps sandboxes apart from that machine.
+pub(super) fn isolation(settings: &Settings) -> Result<SshIsolation, ConfigError> {
+    Ok(settings.get(&SSH_ISOLATION)?.value)
 }
 
 /// Says what is wrong with a host or user, to be read after "which". It is one word of `ssh`'s
@@ -260,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    fn login_of(values: &[&str]) -> Result<Option<Login>, ConfigError> {
+    fn login_of(values: &[&str]) -> Result<Option<HostLogin>, ConfigError> {
         let dir = tempfile::tempdir().unwrap();
         let schema = crate::schema();
         let overrides = values.iter().map(|text| Override::parse(&schema, text).unwrap()).collect();
@@ -295,7 +319,7 @@ mod tests {
     #[test]
     fn what_is_not_set_is_left_to_ssh() {
         assert_eq!(login_of(&[]).unwrap(), None);
-        let expected = Login { host: "there".into(), ..Login::default() };
+        let expected = HostLogin { host: "there".into(), ..HostLogin::default() };
         assert_eq!(login_of(&["terminal.ssh_host=there"]).unwrap(), Some(expected));
         let all = [
             "terminal.ssh_host=fe80::1%eth0",
@@ -304,7 +328,7 @@ mod tests {
             "terminal.ssh_key=~/.ssh/id",
             "terminal.ssh_config=/etc/other",
         ];
-        let expected = Login {
+        let expected = HostLogin {
             host: "fe80::1%eth0".into(),
             user: Some("me@corp.example".into()),
             port: Some(2222),

@@ -2,15 +2,15 @@
 
 use vestal_sandbox::{Command, Engine, Error, FilesOnRemoval, StateBefore, TaskName};
 
-use crate::support::World;
+use crate::support::BackendFixture;
 
-pub(crate) async fn every_process_gets_the_same_instance(world: &World) {
-    let mut first = world.worker(&["attach", "default"]);
+pub(crate) async fn every_process_gets_the_same_instance(fixture: &BackendFixture) {
+    let mut first = fixture.worker(&["attach", "default"]);
     let seen = first.line().await;
     assert_eq!(seen["before"], "absent");
     first.finish().await;
 
-    let mut second = world.worker(&["attach", "default"]);
+    let mut second = fixture.worker(&["attach", "default"]);
     let again = second.line().await;
     assert_eq!(again["before"], "running");
     assert_eq!(again["instance"], seen["instance"]);
@@ -18,8 +18,8 @@ pub(crate) async fn every_process_gets_the_same_instance(world: &World) {
     second.finish().await;
 }
 
-pub(crate) async fn a_stampede_of_processes_gets_one_instance(world: &World) {
-    let mut workers: Vec<_> = (0..12).map(|_| world.worker(&["attach", "default"])).collect();
+pub(crate) async fn a_stampede_of_processes_gets_one_instance(fixture: &BackendFixture) {
+    let mut workers: Vec<_> = (0..12).map(|_| fixture.worker(&["attach", "default"])).collect();
     let mut instances = Vec::new();
     for worker in &mut workers {
         instances.push(worker.line().await["instance"].as_str().unwrap().to_owned());
@@ -28,15 +28,15 @@ pub(crate) async fn a_stampede_of_processes_gets_one_instance(world: &World) {
         worker.finish().await;
     }
     assert!(instances.iter().all(|instance| *instance == instances[0]), "{instances:?}");
-    assert_eq!(world.guests().len(), 1);
+    assert_eq!(fixture.guests().len(), 1);
 }
 
-pub(crate) async fn a_stampede_of_threads_gets_one_instance(world: &World) {
+pub(crate) async fn a_stampede_of_threads_gets_one_instance(fixture: &BackendFixture) {
     // Half of them share an engine, the others have one each.
-    let shared = world.engine();
+    let shared = fixture.engine();
     let threads: Vec<_> = (0..12)
         .map(|number| {
-            let engine = if number % 2 == 0 { shared.clone() } else { world.engine() };
+            let engine = if number % 2 == 0 { shared.clone() } else { fixture.engine() };
             std::thread::spawn(move || {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -49,11 +49,11 @@ pub(crate) async fn a_stampede_of_threads_gets_one_instance(world: &World) {
         .collect();
     let instances: Vec<String> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert!(instances.iter().all(|instance| *instance == instances[0]), "{instances:?}");
-    assert_eq!(world.guests().len(), 1);
+    assert_eq!(fixture.guests().len(), 1);
 }
 
-pub(crate) async fn tasks_never_share_an_instance(world: &World) {
-    let engine = world.engine();
+pub(crate) async fn tasks_never_share_an_instance(fixture: &BackendFixture) {
+    let engine = fixture.engine();
     let one = engine.sandbox(&"one".parse().unwrap()).await.unwrap();
     let two = engine.sandbox(&"two".parse().unwrap()).await.unwrap();
     assert_ne!(one.instance().await, two.instance().await);
@@ -62,28 +62,28 @@ pub(crate) async fn tasks_never_share_an_instance(world: &World) {
     assert_eq!(output.stdout.bytes(), b"none\n");
 }
 
-pub(crate) async fn homes_never_share_an_instance(world: &World) {
-    let other = world.another();
+pub(crate) async fn homes_never_share_an_instance(fixture: &BackendFixture) {
+    let other = fixture.another();
     let task = TaskName::default_task();
-    assert_ne!(world.engine().key(&task).hash(), other.engine().key(&task).hash());
-    let here = world.sandbox().await.instance().await;
+    assert_ne!(fixture.engine().key(&task).hash(), other.engine().key(&task).hash());
+    let here = fixture.sandbox().await.instance().await;
     let there = other.sandbox().await.instance().await;
     assert_ne!(here, there);
     other.finish().await;
 }
 
-pub(crate) async fn attaching_to_a_running_sandbox_needs_no_lock(world: &World) {
-    let first = world.sandbox().await.instance().await;
-    let lock = std::fs::File::open(world.sandbox_dir("default").join("lock")).unwrap();
+pub(crate) async fn attaching_to_a_running_sandbox_needs_no_lock(fixture: &BackendFixture) {
+    let first = fixture.sandbox().await.instance().await;
+    let lock = std::fs::File::open(fixture.sandbox_dir("default").join("lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     assert_eq!(sandbox.instance().await, first);
     assert_eq!(sandbox.state_before(), StateBefore::Running);
 }
 
-pub(crate) async fn tasks_with_odd_names_have_sandboxes_of_their_own(world: &World) {
+pub(crate) async fn tasks_with_odd_names_have_sandboxes_of_their_own(fixture: &BackendFixture) {
     let names = ["../escape", "a/b", "a_b", "ünïcödé 🦀", " leading", ".", "..", &"x".repeat(200)];
-    let engine = world.engine();
+    let engine = fixture.engine();
     for name in names {
         let sandbox = engine.sandbox(&name.parse().unwrap()).await.unwrap();
         let marked = format!("mark={}", name.len());
@@ -103,28 +103,28 @@ pub(crate) async fn tasks_with_odd_names_have_sandboxes_of_their_own(world: &Wor
 }
 
 pub(crate) async fn a_copied_home_leaves_the_original_alone_and_has_its_own_sandboxes(
-    world: &World,
+    fixture: &BackendFixture,
 ) {
     let task = TaskName::default_task();
-    world.run("echo kept > kept; mark=here").await;
-    let original = world.sandbox().await.instance().await;
-    let copy = world.another();
+    fixture.run("echo kept > kept; mark=here").await;
+    let original = fixture.sandbox().await.instance().await;
+    let copy = fixture.another();
     std::fs::remove_dir_all(copy.home()).ok();
     let mut cp = std::process::Command::new("cp");
     // What users of images have written may be out of reach, and is not missed.
-    cp.arg("-a").args([world.home(), copy.home()]).stderr(std::process::Stdio::null());
+    cp.arg("-a").args([fixture.home(), copy.home()]).stderr(std::process::Stdio::null());
     cp.status().unwrap();
 
-    assert_ne!(world.engine().key(&task).hash(), copy.engine().key(&task).hash());
+    assert_ne!(fixture.engine().key(&task).hash(), copy.engine().key(&task).hash());
     let there = copy.sandbox().await;
     assert_ne!(there.instance().await, original);
-    if world.has_system() {
+    if fixture.has_system() {
         let output = there.run(Command::shell("cat kept")).await.unwrap();
         assert_eq!(output.stdout.text(), "kept\n", "the copy has the files");
     }
     let used = there.instance().await;
     copy.engine().stop(&task).await.unwrap();
-    let here = world.sandbox().await;
+    let here = fixture.sandbox().await;
     assert_eq!(here.state_before(), StateBefore::Running, "it was not stopped");
     assert_eq!(here.instance().await, original);
     copy.engine().remove(&task, FilesOnRemoval::Remove).await.unwrap();
@@ -134,15 +134,15 @@ pub(crate) async fn a_copied_home_leaves_the_original_alone_and_has_its_own_sand
     copy.finish().await;
 }
 
-pub(crate) async fn a_directory_copied_from_another_home_is_refused(world: &World) {
-    let other = world.another();
+pub(crate) async fn a_directory_copied_from_another_home_is_refused(fixture: &BackendFixture) {
+    let other = fixture.another();
     other.run("true").await;
     other.engine().stop(&TaskName::default_task()).await.unwrap();
-    let target = world.sandbox_dir("default");
+    let target = fixture.sandbox_dir("default");
     std::fs::create_dir_all(&target).unwrap();
     std::fs::copy(other.sandbox_dir("default").join("sandbox.json"), target.join("sandbox.json"))
         .unwrap();
-    let error = Engine::sandbox(&world.engine(), &TaskName::default_task()).await.unwrap_err();
+    let error = Engine::sandbox(&fixture.engine(), &TaskName::default_task()).await.unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     std::fs::remove_dir_all(target).unwrap();
     other.finish().await;

@@ -1,4 +1,4 @@
-//! Jobs that outlive whoever started them.
+//! Jobs that outlive the process that started them.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use vestal_sandbox::job::{AfterInput, Follow, JobEvent, JobFilter, lookup};
 use vestal_sandbox::{Command, CommandInput, Error, Sandbox, TaskName, WindowSize, new_job_id};
 use vestal_wire::{AttachJob, Cause, CommandOutcome, JobExit, JobId, JobState, OutputDelivery};
 
-use crate::support::{World, marker, processes_with, until};
+use crate::support::{BackendFixture, marker, processes_with, until};
 
-pub(crate) async fn a_killed_job_leaves_no_process_whatever_it_did(world: &World) {
+pub(crate) async fn a_killed_job_leaves_no_process_whatever_it_did(fixture: &BackendFixture) {
     let mark = marker();
     let text = format!(
         "trap '' TERM INT HUP; for n in 1 2 3 4 5 6; do setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); done; sleep {mark}"
     );
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     let job = sandbox.spawn(Command::shell(text)).await.unwrap();
     until("all of them run", || async { processes_with(&format!("sleep\0{mark}")).len() >= 19 })
         .await;
@@ -23,26 +23,26 @@ pub(crate) async fn a_killed_job_leaves_no_process_whatever_it_did(world: &World
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
 
-pub(crate) async fn a_job_can_be_killed_by_another_process(world: &World) {
+pub(crate) async fn a_job_can_be_killed_by_another_process(fixture: &BackendFixture) {
     let mark = marker();
-    let mut worker = world.worker(&["spawn", "default", &format!("sleep {mark}")]);
+    let mut worker = fixture.worker(&["spawn", "default", &format!("sleep {mark}")]);
     let id: JobId = worker.line().await["job"].as_str().unwrap().parse().unwrap();
     worker.finish().await;
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     sandbox.kill(&id).await.unwrap();
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
     let info = sandbox.wait(&id, None).await.unwrap();
     assert!(matches!(info.state, JobState::Ended(exit) if exit.cause == Cause::Killed));
 }
 
-pub(crate) async fn acting_on_a_job_starts_no_sandbox(world: &World) {
-    let engine = world.engine();
+pub(crate) async fn acting_on_a_job_starts_no_sandbox(fixture: &BackendFixture) {
+    let engine = fixture.engine();
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let job = sandbox.spawn(Command::shell("cat").stdin(CommandInput::Piped)).await.unwrap();
     let dropped = Command::shell("sleep 1000").kill_on_drop();
     let dropped = sandbox.start(dropped, Follow::EveryByte).await.unwrap();
     let connection = sandbox.connection().await.unwrap();
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
     connection.closed().await;
     let input = CommandInput::Bytes(b"x".to_vec());
     let size = WindowSize { rows: 24, cols: 80 };
@@ -57,11 +57,11 @@ pub(crate) async fn acting_on_a_job_starts_no_sandbox(world: &World) {
     }
     drop(dropped);
     assert!(engine.close(Duration::from_mins(1)).await);
-    assert_eq!(world.guests(), Vec::<u32>::new());
+    assert_eq!(fixture.guests(), Vec::<u32>::new());
 }
 
-pub(crate) async fn a_background_job_runs_in_its_directory(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_background_job_runs_in_its_directory(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     sandbox.run(Command::shell("cd /etc").session("main")).await.unwrap();
     let inherited = sandbox.spawn(Command::shell("pwd").session("main")).await.unwrap();
     let given =
@@ -72,8 +72,8 @@ pub(crate) async fn a_background_job_runs_in_its_directory(world: &World) {
     assert_eq!(info.state, JobState::Ended(JobExit { code: Some(5), cause: Cause::Exited }));
 }
 
-pub(crate) async fn a_background_job_reads_what_is_written_to_it(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_background_job_reads_what_is_written_to_it(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let job =
         sandbox.spawn(Command::shell("cat; echo over").stdin(CommandInput::Piped)).await.unwrap();
     let write = |bytes: &'static [u8], after| {
@@ -81,7 +81,7 @@ pub(crate) async fn a_background_job_reads_what_is_written_to_it(world: &World) 
     };
     write(b"one\n", AfterInput::KeepOpen).await.unwrap();
     // Another process can write as well.
-    let elsewhere = world.sandbox().await;
+    let elsewhere = fixture.sandbox().await;
     elsewhere
         .write(&job.id, CommandInput::Bytes(b"two\n".to_vec()), AfterInput::Close)
         .await
@@ -90,8 +90,8 @@ pub(crate) async fn a_background_job_reads_what_is_written_to_it(world: &World) 
     assert!(write(b"three\n", AfterInput::KeepOpen).await.is_err());
 }
 
-pub(crate) async fn the_log_can_be_read_at_any_offset(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn the_log_can_be_read_at_any_offset(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let job = sandbox.spawn(Command::shell("printf 0123456789; printf abcdef >&2")).await.unwrap();
     sandbox.wait(&job.id, None).await.unwrap();
     let request = AttachJob {
@@ -113,8 +113,8 @@ pub(crate) async fn the_log_can_be_read_at_any_offset(world: &World) {
     assert_eq!((&*out, &*err), (&b"789"[..], &b"ef"[..]));
 }
 
-pub(crate) async fn jobs_are_listed_in_the_order_they_started(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn jobs_are_listed_in_the_order_they_started(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let mut expected = Vec::new();
     for number in 0..5 {
         expected.push(sandbox.run(Command::shell(format!("exit {number}"))).await.unwrap().job);
@@ -122,7 +122,7 @@ pub(crate) async fn jobs_are_listed_in_the_order_they_started(world: &World) {
     let running = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
     expected.push(running.id.clone());
     // A process that started none of them sees them all.
-    let list = world.sandbox().await.jobs(JobFilter::All, 100).await.unwrap();
+    let list = fixture.sandbox().await.jobs(JobFilter::All, 100).await.unwrap();
     let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id.clone()).collect();
     assert_eq!(ids, expected);
     let list = sandbox.jobs(JobFilter::Running, 100).await.unwrap();
@@ -131,23 +131,23 @@ pub(crate) async fn jobs_are_listed_in_the_order_they_started(world: &World) {
     sandbox.kill(&running.id).await.unwrap();
 }
 
-pub(crate) async fn a_job_id_is_never_run_twice(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_job_id_is_never_run_twice(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let id = new_job_id();
     let command = || Command::shell("echo ran >> ~/runs; echo once; exit 4").job_id(id.clone());
     let first = sandbox.run(command()).await.unwrap();
-    let second = world.sandbox().await.run(command()).await.unwrap();
+    let second = fixture.sandbox().await.run(command()).await.unwrap();
     assert_eq!(second.stdout, first.stdout);
     assert_eq!(second.exit, first.exit);
-    super::survival::kill_guest(world);
+    super::survival::kill_guest(fixture);
     drop(sandbox);
-    let third = world.sandbox().await.run(command()).await.unwrap();
+    let third = fixture.sandbox().await.run(command()).await.unwrap();
     assert_eq!(third.exit, first.exit);
-    assert_eq!(std::fs::read(world.home_files().join("runs")).unwrap(), b"ran\n");
+    assert_eq!(std::fs::read(fixture.home_files().join("runs")).unwrap(), b"ran\n");
 }
 
-pub(crate) async fn a_job_id_is_not_run_again_when_its_job_is_forgotten(world: &World) {
-    let engine = world.engine_with(&["terminal.jobs_kept=1"]);
+pub(crate) async fn a_job_id_is_not_run_again_when_its_job_is_forgotten(fixture: &BackendFixture) {
+    let engine = fixture.engine_with(&["terminal.jobs_kept=1"]);
     let id = new_job_id();
     let command = || Command::shell("echo ran >> ~/runs").job_id(id.clone());
     let run = async |command| {
@@ -169,14 +169,14 @@ pub(crate) async fn a_job_id_is_not_run_again_when_its_job_is_forgotten(world: &
         })
         .await;
         // The next guest knows no more of the job, but not less either.
-        super::survival::kill_guest(world);
+        super::survival::kill_guest(fixture);
     }
-    let runs = std::fs::read(world.home_files().join("runs")).unwrap();
+    let runs = std::fs::read(fixture.home_files().join("runs")).unwrap();
     assert_eq!(runs, b"ran\n");
 }
 
-pub(crate) async fn a_command_that_never_arrived_is_never_run(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_command_that_never_arrived_is_never_run(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let connection = sandbox.connection().await.unwrap();
     let welcome = connection.welcome().clone();
     let id = new_job_id();
@@ -190,8 +190,8 @@ pub(crate) async fn a_command_that_never_arrived_is_never_run(world: &World) {
     assert_eq!(outcome, CommandOutcome::Unknown);
 }
 
-pub(crate) async fn waiting_gives_the_exit_code_or_says_it_still_runs(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn waiting_gives_the_exit_code_or_says_it_still_runs(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let job =
         sandbox.spawn(Command::shell("read x; exit $x").stdin(CommandInput::Piped)).await.unwrap();
     let waited = sandbox.wait(&job.id, Some(Duration::from_millis(50))).await.unwrap();
@@ -229,9 +229,11 @@ async fn log(sandbox: &Sandbox, id: &JobId) -> Vec<u8> {
     out
 }
 
-pub(crate) async fn a_session_that_a_dead_process_left_is_ended_with_all_its_jobs(world: &World) {
+pub(crate) async fn a_session_that_a_dead_process_left_is_ended_with_all_its_jobs(
+    fixture: &BackendFixture,
+) {
     let (mark, other) = (marker(), marker());
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     sandbox.run(Command::shell("mine=1").session("mine")).await.unwrap();
     sandbox.run(Command::shell("theirs=1").session("theirs")).await.unwrap();
     // One in the background, one whose shell is gone, and one that is waited for.
@@ -247,10 +249,10 @@ pub(crate) async fn a_session_that_a_dead_process_left_is_ended_with_all_its_job
     assert_eq!(sandbox.jobs_of_session("mine").await.unwrap().len(), 3);
     drop((waited, sandbox));
 
-    let killed = world.engine().end_session(&TaskName::default_task(), "mine").await.unwrap();
+    let killed = fixture.engine().end_session(&TaskName::default_task(), "mine").await.unwrap();
     assert_eq!(killed.len(), 3);
     assert_eq!((running(&mark), running(&other)), (0, 2));
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     let shown = |session| sandbox.run(Command::shell("echo $mine$theirs").session(session));
     assert_eq!(shown("mine").await.unwrap().stdout.text(), "\n");
     assert_eq!(shown("theirs").await.unwrap().stdout.text(), "1\n");
@@ -259,11 +261,11 @@ pub(crate) async fn a_session_that_a_dead_process_left_is_ended_with_all_its_job
     assert_eq!(running(&other), 0);
 }
 
-pub(crate) async fn ending_a_session_makes_and_starts_nothing(world: &World) {
-    let (engine, task) = (world.engine(), TaskName::default_task());
+pub(crate) async fn ending_a_session_makes_and_starts_nothing(fixture: &BackendFixture) {
+    let (engine, task) = (fixture.engine(), TaskName::default_task());
     assert_eq!(engine.end_session(&task, "main").await.unwrap(), []);
     assert_eq!(engine.list().await.unwrap(), []);
-    world.run("true").await;
+    fixture.run("true").await;
     engine.stop(&task).await.unwrap();
     assert_eq!(engine.end_session(&task, "main").await.unwrap(), []);
     let state = engine.inspect(&task).await.unwrap()[0].state;

@@ -1,5 +1,6 @@
 //! The cases, by chapter of the contract.
 
+pub(crate) mod apptainer;
 pub(crate) mod bad_input;
 pub(crate) mod binds;
 pub(crate) mod commands;
@@ -20,4 +21,5 @@ pub(crate) mod reaping;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;
 pub(crate) mod survival;
+pub(crate) mod syncing;
 pub(crate) mod tightening;

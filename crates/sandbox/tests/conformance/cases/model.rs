@@ -12,7 +12,7 @@ use vestal_sandbox::{
 };
 use vestal_wire::{Cause, JobExit, JobId, JobState};
 
-use crate::support::{Kind, World};
+use crate::support::{BackendFixture, Kind};
 
 /// Sequences tried in an ordinary run.
 const CASES: u32 = 24;
@@ -20,13 +20,16 @@ const CASES: u32 = 24;
 /// Sequences of containers, each of whose steps takes an engine's time.
 const CONTAINED_CASES: u32 = 4;
 
-/// Runs `check` on random sequences, each in a world and runtime of its own.
-async fn try_sequences<T, F>(world: &World, element: fn(&Kind) -> BoxedStrategy<T>, check: F)
-where
+/// Runs `check` on random sequences, each in a fixture and runtime of its own.
+async fn try_sequences<T, F>(
+    fixture: &BackendFixture,
+    element: fn(&Kind) -> BoxedStrategy<T>,
+    check: F,
+) where
     T: Clone + std::fmt::Debug + Send + 'static,
-    F: AsyncFn(&World, &[T]) + Send + 'static,
+    F: AsyncFn(&BackendFixture, &[T]) + Send + 'static,
 {
-    let kind = world.kind().clone();
+    let kind = fixture.kind().clone();
     let search = move || {
         let cases = if kind.is_contained() { CONTAINED_CASES } else { CASES };
         let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -35,9 +38,9 @@ where
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let world = World::of(kind.clone());
-                check(&world, &sequence).await;
-                world.finish().await;
+                let fixture = BackendFixture::of(kind.clone());
+                check(&fixture, &sequence).await;
+                fixture.finish().await;
             });
             Ok::<(), TestCaseError>(())
         })
@@ -89,26 +92,26 @@ enum Sandboxed {
     Unknown { uses: u32 },
 }
 
-pub(crate) async fn any_sequence_of_happenings_leaves_one_whole_sandbox(world: &World) {
-    try_sequences(world, happening, async |world: &World, sequence: &[Happening]| {
+pub(crate) async fn any_sequence_of_happenings_leaves_one_whole_sandbox(fixture: &BackendFixture) {
+    try_sequences(fixture, happening, async |fixture: &BackendFixture, sequence: &[Happening]| {
         let mut model = Sandboxed::No;
         for happening in sequence {
-            model = happen(world, model, happening).await;
-            assert!(world.guests().len() <= 1, "{happening:?} made a second guest");
+            model = happen(fixture, model, happening).await;
+            assert!(fixture.guests().len() <= 1, "{happening:?} made a second guest");
         }
         // One later start puts everything right, whatever came before.
-        happen(world, model, &Happening::Use).await;
-        assert_eq!(world.guests().len(), 1);
-        assert_eq!(world.engine().list().await.unwrap().len(), 1);
+        happen(fixture, model, &Happening::Use).await;
+        assert_eq!(fixture.guests().len(), 1);
+        assert_eq!(fixture.engine().list().await.unwrap().len(), 1);
     })
     .await;
 }
 
-async fn happen(world: &World, model: Sandboxed, happening: &Happening) -> Sandboxed {
-    let engine = world.engine();
+async fn happen(fixture: &BackendFixture, model: Sandboxed, happening: &Happening) -> Sandboxed {
+    let engine = fixture.engine();
     let task = TaskName::default_task();
     match happening {
-        Happening::Use => count(world, model).await,
+        Happening::Use => count(fixture, model).await,
         Happening::Stop => {
             let stopped = engine.stop(&task).await;
             match (model, stopped) {
@@ -123,7 +126,7 @@ async fn happen(world: &World, model: Sandboxed, happening: &Happening) -> Sandb
             }
         }
         Happening::GuestKilled => {
-            super::survival::kill_guest(world);
+            super::survival::kill_guest(fixture);
             model
         }
         Happening::Remove => match (model, engine.remove(&task, FilesOnRemoval::Remove).await) {
@@ -133,7 +136,7 @@ async fn happen(world: &World, model: Sandboxed, happening: &Happening) -> Sandb
             }
             (model, removed) => panic!("{model:?} removed: {removed:?}"),
         },
-        Happening::Crash(point) => crash(world, model, point).await,
+        Happening::Crash(point) => crash(fixture, model, point).await,
         Happening::Sweep => {
             engine.prune(false).await.unwrap();
             model
@@ -142,8 +145,8 @@ async fn happen(world: &World, model: Sandboxed, happening: &Happening) -> Sandb
 }
 
 /// Uses the sandbox and checks that it remembers how often it was used before.
-async fn count(world: &World, model: Sandboxed) -> Sandboxed {
-    let output = world.run("uses=$((uses + 1)); echo $uses").await;
+async fn count(fixture: &BackendFixture, model: Sandboxed) -> Sandboxed {
+    let output = fixture.run("uses=$((uses + 1)); echo $uses").await;
     let uses: u32 = output.stdout.text().trim().parse().unwrap();
     match model {
         Sandboxed::No => assert_eq!(uses, 1),
@@ -153,13 +156,13 @@ async fn count(world: &World, model: Sandboxed) -> Sandboxed {
     Sandboxed::Yes { uses }
 }
 
-async fn crash(world: &World, model: Sandboxed, point: &str) -> Sandboxed {
+async fn crash(fixture: &BackendFixture, model: Sandboxed, point: &str) -> Sandboxed {
     let words: &[&str] = match point.trim_start_matches("docker.").split('.').next() {
         Some("stop") => &["stop", "default"],
         Some("remove") => &["remove", "default", "--files"],
         _ => &["attach", "default"],
     };
-    let mut worker = world.worker_with(words, &[("VESTAL_FAILPOINT", point)]);
+    let mut worker = fixture.worker_with(words, &[("VESTAL_FAILPOINT", point)]);
     drop(worker.child.stdin.take());
     // It may never get there: there may be nothing to stop, start or remove.
     worker.child.wait().await.unwrap();
@@ -209,12 +212,12 @@ struct Expected {
     exit: Option<JobExit>,
 }
 
-pub(crate) async fn any_sequence_of_job_operations_ends_each_job_once(world: &World) {
-    try_sequences(world, job_step, async |world: &World, sequence: &[JobStep]| {
-        let sandbox = world.sandbox().await;
+pub(crate) async fn any_sequence_of_job_operations_ends_each_job_once(fixture: &BackendFixture) {
+    try_sequences(fixture, job_step, async |fixture: &BackendFixture, sequence: &[JobStep]| {
+        let sandbox = fixture.sandbox().await;
         let mut jobs: Vec<Expected> = Vec::new();
         for step in sequence {
-            take(world, &sandbox, &mut jobs, step).await;
+            take(fixture, &sandbox, &mut jobs, step).await;
             for job in &jobs {
                 check(&sandbox, job).await;
             }
@@ -226,7 +229,12 @@ pub(crate) async fn any_sequence_of_job_operations_ends_each_job_once(world: &Wo
     .await;
 }
 
-async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: &JobStep) {
+async fn take(
+    fixture: &BackendFixture,
+    sandbox: &Sandbox,
+    jobs: &mut Vec<Expected>,
+    step: &JobStep,
+) {
     let count = jobs.len();
     let chosen = |number: &usize| number % count.max(1);
     match step {
@@ -257,7 +265,7 @@ async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: 
                 return;
             };
             if job.exit.is_none() {
-                let pid = world.process(job.pid);
+                let pid = fixture.process(job.pid);
                 kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
                 job.exit = Some(JobExit { code: Some(137), cause: Cause::Signaled(9) });
             }
@@ -268,7 +276,7 @@ async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: 
                 sandbox.wait(&job.id, None).await.unwrap();
             }
             let connection = sandbox.connection().await.unwrap();
-            super::survival::kill_guest(world);
+            super::survival::kill_guest(fixture);
             connection.closed().await;
             for job in jobs.iter_mut() {
                 job.exit.get_or_insert(JobExit { code: None, cause: Cause::Lost });

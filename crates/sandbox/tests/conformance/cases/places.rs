@@ -2,7 +2,7 @@
 
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, TaskName};
 
-use crate::support::{Kind, World};
+use crate::support::{BackendFixture, Kind};
 
 /// Places and what becomes of what is in them when the instance is stopped, and
 /// when it is removed.
@@ -18,8 +18,8 @@ const PLACES: [(&str, bool, bool); 7] = [
 
 /// Returns whether something can be left in a place at all: the system that an
 /// ordinary user's sandbox is made of is the host's, and stays as it is.
-fn can_be_written(world: &World, place: &str) -> bool {
-    let shown = matches!(world.kind(), Kind::Native) && !rustix::process::getuid().is_root();
+fn can_be_written(fixture: &BackendFixture, place: &str) -> bool {
+    let shown = matches!(fixture.kind(), Kind::Native) && !rustix::process::getuid().is_root();
     !(shown && ["/usr", "/opt"].contains(&place))
 }
 
@@ -41,28 +41,28 @@ async fn marked(engine: &Engine) -> Vec<bool> {
     marked
 }
 
-pub(crate) async fn files_are_kept_as_long_as_their_place_says(world: &World) {
-    mark(&world.engine()).await;
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
-    let expected = PLACES.map(|(place, stopped, _)| stopped && can_be_written(world, place));
-    assert_eq!(marked(&world.engine()).await, expected);
-    mark(&world.engine()).await;
-    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
-    assert_eq!(marked(&world.engine()).await, PLACES.map(|(.., removed)| removed));
+pub(crate) async fn files_are_kept_as_long_as_their_place_says(fixture: &BackendFixture) {
+    mark(&fixture.engine()).await;
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
+    let expected = PLACES.map(|(place, stopped, _)| stopped && can_be_written(fixture, place));
+    assert_eq!(marked(&fixture.engine()).await, expected);
+    mark(&fixture.engine()).await;
+    fixture.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    assert_eq!(marked(&fixture.engine()).await, PLACES.map(|(.., removed)| removed));
 }
 
-pub(crate) async fn files_that_are_not_to_be_kept_are_never_on_disk(world: &World) {
-    let fleeting = || world.engine_with(&["terminal.container_persistent=false"]);
+pub(crate) async fn files_that_are_not_to_be_kept_are_never_on_disk(fixture: &BackendFixture) {
+    let fleeting = || fixture.engine_with(&["terminal.container_persistent=false"]);
     mark(&fleeting()).await;
-    assert_eq!(world.left_of("default"), ["instances", "lock", "sandbox.json", "state"]);
+    assert_eq!(fixture.left_of("default"), ["instances", "lock", "sandbox.json", "state"]);
     fleeting().stop(&TaskName::default_task()).await.unwrap();
     let expected = PLACES.map(|(place, stopped, _)| {
-        stopped && !is_of_the_sandbox(place) && can_be_written(world, place)
+        stopped && !is_of_the_sandbox(place) && can_be_written(fixture, place)
     });
     assert_eq!(marked(&fleeting()).await, expected);
     let removal = fleeting().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     assert_eq!((removal.instances, removal.kept), (1, Vec::new()));
-    assert!(!world.sandbox_dir("default").exists(), "there is nothing to keep");
+    assert!(!fixture.sandbox_dir("default").exists(), "there is nothing to keep");
 }
 
 fn is_of_the_sandbox(place: &str) -> bool {

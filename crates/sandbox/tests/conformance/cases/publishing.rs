@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use vestal_config::EnvName;
 use vestal_sandbox::{Command, Engine, Error, FilesOnRemoval, PublishError, Sandbox, TaskName};
 
-use crate::support::World;
+use crate::support::BackendFixture;
 
-/// No directory of the world is in a container of its own accord.
+/// No directory of the fixture is in a container by itself.
 const NOTHING_ELSE: &str = "terminal.docker_volumes=[]";
 
-fn engine(world: &World) -> Engine {
-    world.engine_with(&[NOTHING_ELSE])
+fn engine(fixture: &BackendFixture) -> Engine {
+    fixture.engine_with(&[NOTHING_ELSE])
 }
 
-async fn sandbox(world: &World) -> Sandbox {
-    engine(world).sandbox(&TaskName::default_task()).await.unwrap()
+async fn sandbox(fixture: &BackendFixture) -> Sandbox {
+    engine(fixture).sandbox(&TaskName::default_task()).await.unwrap()
 }
 
 async fn run(sandbox: &Sandbox, text: &str) -> String {
@@ -26,8 +26,8 @@ async fn run(sandbox: &Sandbox, text: &str) -> String {
 }
 
 /// Makes a directory of files, private to the user as a profile's home is.
-fn source(world: &World, name: &str, text: &str) -> PathBuf {
-    let dir = world.scratch(name);
+fn source(fixture: &BackendFixture, name: &str, text: &str) -> PathBuf {
+    let dir = fixture.scratch(name);
     fs::create_dir_all(dir.join("scripts")).unwrap();
     fs::write(dir.join("text"), text).unwrap();
     fs::write(dir.join("scripts/run"), "#!/bin/sh\ncat \"${0%/*}/../text\"\n").unwrap();
@@ -42,9 +42,9 @@ async fn publish(sandbox: &Sandbox, dir: &Path) -> PathBuf {
     sandbox.publish("skills/one", dir).await.unwrap()
 }
 
-pub(crate) async fn published_files_can_be_read_and_run_and_not_changed(world: &World) {
-    let dir = source(world, "source", "as it was\n");
-    let sandbox = sandbox(world).await;
+pub(crate) async fn published_files_can_be_read_and_run_and_not_changed(fixture: &BackendFixture) {
+    let dir = source(fixture, "source", "as it was\n");
+    let sandbox = sandbox(fixture).await;
     let shown = publish(&sandbox, &dir).await;
     let at = shown.display();
     assert_eq!(
@@ -55,9 +55,9 @@ pub(crate) async fn published_files_can_be_read_and_run_and_not_changed(world: &
         "cd {at} || exit; for try in 'echo spoilt > text' 'chmod 666 text' 'rm -f text' \
          'touch new' 'mv scripts moved'; do eval \"$try\" 2>/dev/null && echo \"$try\"; done; cat text"
     );
-    let said = run(&sandbox, &attempts).await;
-    if world.is_contained() {
-        assert_eq!(said, "as it was\n", "nothing of it can be changed");
+    let printed = run(&sandbox, &attempts).await;
+    if fixture.is_contained() {
+        assert_eq!(printed, "as it was\n", "nothing of it can be changed");
     }
     // Where nothing confines commands, what they change is not what they were shown.
     assert_eq!(fs::read_to_string(dir.join("text")).unwrap(), "as it was\n");
@@ -66,9 +66,9 @@ pub(crate) async fn published_files_can_be_read_and_run_and_not_changed(world: &
     assert_eq!(mended, "as it was\nscripts\ntext\n");
 }
 
-pub(crate) async fn a_new_version_of_published_files_replaces_the_old(world: &World) {
-    let dir = source(world, "source", "one\n");
-    let first = sandbox(world).await;
+pub(crate) async fn a_new_version_of_published_files_replaces_the_old(fixture: &BackendFixture) {
+    let dir = source(fixture, "source", "one\n");
+    let first = sandbox(fixture).await;
     let shown = publish(&first, &dir).await;
     let at = shown.display();
     fs::write(dir.join("text"), "two\n").unwrap();
@@ -76,40 +76,42 @@ pub(crate) async fn a_new_version_of_published_files_replaces_the_old(world: &Wo
     fs::write(dir.join("more"), "").unwrap();
     assert_eq!(run(&first, &format!("cat {at}/text")).await, "one\n", "not before it is published");
     // Another process shows it under the same path.
-    assert_eq!(publish(&sandbox(world).await, &dir).await, shown);
+    assert_eq!(publish(&sandbox(fixture).await, &dir).await, shown);
     assert_eq!(run(&first, &format!("cat {at}/text; ls {at}")).await, "two\nmore\nscripts\ntext\n");
     let versions = format!("ls -a {at}/.. | grep -c one");
     assert_eq!(run(&first, &versions).await, "2\n", "the link and one version");
 }
 
-pub(crate) async fn published_files_outlive_a_stop_and_come_with_a_new_instance(world: &World) {
-    let dir = source(world, "source", "kept\n");
-    let gone = source(world, "gone", "gone\n");
-    let first = sandbox(world).await;
+pub(crate) async fn published_files_outlive_a_stop_and_come_with_a_new_instance(
+    fixture: &BackendFixture,
+) {
+    let dir = source(fixture, "source", "kept\n");
+    let gone = source(fixture, "gone", "gone\n");
+    let first = sandbox(fixture).await;
     let shown = publish(&first, &dir).await;
     let other = first.publish("skills/other", &gone).await.unwrap();
     let look = |at: &Path| format!("cat {}/text 2>/dev/null || echo none", at.display());
     drop(first);
-    assert!(engine(world).stop(&TaskName::default_task()).await.unwrap());
-    let started = sandbox(world).await;
+    assert!(engine(fixture).stop(&TaskName::default_task()).await.unwrap());
+    let started = sandbox(fixture).await;
     assert_eq!(run(&started, &look(&shown)).await, "kept\n");
     assert_eq!(run(&started, &look(&other)).await, "gone\n");
-    // One that is made anew is shown what still is.
+    // One that is rebuilt is shown what still is.
     let instance = started.instance().await;
     drop(started);
-    run(&sandbox(world).await, "echo > ~/keeps-the-sandbox").await;
+    run(&sandbox(fixture).await, "echo > ~/keeps-the-sandbox").await;
     fs::remove_dir_all(&gone).unwrap();
-    fs::create_dir_all(world.sandbox_dir("default").join("workspace")).unwrap();
-    engine(world).remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
-    let anew = sandbox(world).await;
+    fs::create_dir_all(fixture.sandbox_dir("default").join("workspace")).unwrap();
+    engine(fixture).remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    let anew = sandbox(fixture).await;
     assert_ne!(anew.instance().await, instance);
     let instance = anew.instance().await;
     let place = |at: &Path| {
-        if world.is_contained() {
+        if fixture.is_contained() {
             return at.to_owned();
         }
         // On the host itself they are below the instance's own directory.
-        let dir = world.sandbox_dir("default").join("instances").join(&instance);
+        let dir = fixture.sandbox_dir("default").join("instances").join(&instance);
         dir.join("shown/skills").join(at.file_name().unwrap())
     };
     assert_eq!(run(&anew, &look(&place(&shown))).await, "kept\n");
@@ -117,22 +119,22 @@ pub(crate) async fn published_files_outlive_a_stop_and_come_with_a_new_instance(
     assert_eq!(publish(&anew, &dir).await, place(&shown));
 }
 
-pub(crate) async fn publishing_is_no_drift_and_makes_no_new_instance(world: &World) {
-    let dir = source(world, "source", "x\n");
-    let first = sandbox(world).await;
+pub(crate) async fn publishing_is_no_drift_and_makes_no_new_instance(fixture: &BackendFixture) {
+    let dir = source(fixture, "source", "x\n");
+    let first = sandbox(fixture).await;
     let instance = first.instance().await;
     publish(&first, &dir).await;
-    let second = sandbox(world).await;
+    let second = sandbox(fixture).await;
     assert_eq!(second.notices(), []);
     assert_eq!(second.instance().await, instance);
     assert_eq!(second.reach().await, first.reach().await);
-    let summaries = engine(world).list().await.unwrap();
+    let summaries = engine(fixture).list().await.unwrap();
     assert!(summaries.iter().all(|summary| summary.drift.is_empty()), "{summaries:?}");
 }
 
-pub(crate) async fn what_cannot_be_published_is_refused_by_name(world: &World) {
-    let dir = source(world, "source", "x\n");
-    let sandbox = sandbox(world).await;
+pub(crate) async fn what_cannot_be_published_is_refused_by_name(fixture: &BackendFixture) {
+    let dir = source(fixture, "source", "x\n");
+    let sandbox = sandbox(fixture).await;
     let shown = publish(&sandbox, &dir).await;
     symlink("/etc/passwd", dir.join("leak")).unwrap();
     let error = sandbox.publish("skills/one", &dir).await.unwrap_err();
@@ -142,26 +144,26 @@ pub(crate) async fn what_cannot_be_published_is_refused_by_name(world: &World) {
         let error = sandbox.publish(wrong, &dir).await.unwrap_err();
         assert!(matches!(error, Error::Publish(PublishError::Name(_))), "{wrong}: {error}");
     }
-    let error = sandbox.publish("skills/none", &world.scratch("none")).await.unwrap_err();
+    let error = sandbox.publish("skills/none", &fixture.scratch("none")).await.unwrap_err();
     assert!(error.to_string().contains("none"), "{error}");
     // What was shown before is as it was.
     assert_eq!(run(&sandbox, &format!("cat {}/text", shown.display())).await, "x\n");
 }
 
-pub(crate) async fn whoever_publishes_at_once_leaves_one_whole_version(world: &World) {
-    let sources = [source(world, "a", "a\n"), source(world, "b", "b\n")];
-    let first = sandbox(world).await;
+pub(crate) async fn concurrent_publishers_leave_one_whole_version(fixture: &BackendFixture) {
+    let sources = [source(fixture, "a", "a\n"), source(fixture, "b", "b\n")];
+    let first = sandbox(fixture).await;
     let shown = publish(&first, &sources[0]).await;
     let mut publishers = tokio::task::JoinSet::new();
     for number in 0..8 {
-        let (sandbox, dir) = (sandbox(world).await, sources[number % 2].clone());
+        let (sandbox, dir) = (sandbox(fixture).await, sources[number % 2].clone());
         publishers.spawn(async move {
             for _ in 0..3 {
                 publish(&sandbox, &dir).await;
             }
         });
     }
-    // Whoever looks meanwhile sees one of them whole.
+    // A reader meanwhile sees one of them whole.
     let look = format!("cat {0}/text; {0}/scripts/run; ls {0} | wc -l", shown.display());
     while !publishers.is_empty() {
         let text = run(&first, &format!("cat {}/text", shown.display())).await;
@@ -176,12 +178,14 @@ pub(crate) async fn whoever_publishes_at_once_leaves_one_whole_version(world: &W
     assert_eq!(run(&first, &versions).await, "2\n");
 }
 
-pub(crate) async fn variables_that_are_asked_for_reach_a_sandbox_that_is_there(world: &World) {
+pub(crate) async fn variables_that_are_asked_for_reach_a_sandbox_that_is_there(
+    fixture: &BackendFixture,
+) {
     let secret = "tvly-a-secret-that-was-asked-for";
     let extra = [("TAVILY_API_KEY", secret), ("OPENAI_API_KEY", "sk-never-handed-out")];
-    let before = sandbox(world).await;
+    let before = sandbox(fixture).await;
     let instance = before.instance().await;
-    let engine = Engine::open(world.settings(&[NOTHING_ELSE], &extra)).unwrap();
+    let engine = Engine::open(fixture.settings(&[NOTHING_ELSE], &extra)).unwrap();
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let show = "echo ${#TAVILY_API_KEY} ${OPENAI_API_KEY-none}";
     let main = async |text: &str| {
@@ -205,7 +209,7 @@ pub(crate) async fn variables_that_are_asked_for_reach_a_sandbox_that_is_there(w
     assert_eq!(code, Some(0));
     let found = std::process::Command::new("grep")
         .args(["--recursive", "--files-with-matches", "--fixed-strings", secret])
-        .arg(world.home())
+        .arg(fixture.home())
         .output()
         .unwrap();
     assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));

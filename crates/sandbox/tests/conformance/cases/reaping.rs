@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use vestal_sandbox::{Engine, ReapReason, StateBefore, SummaryState, TaskName};
 
-use crate::support::{World, until};
+use crate::support::{BackendFixture, Kind, until};
 
 /// Makes a directory and what is in it look as old as that.
 fn age(path: &Path, by: Duration) {
@@ -15,26 +15,30 @@ fn age(path: &Path, by: Duration) {
 }
 
 /// Makes a stopped sandbox look unused for that long.
-fn age_sandbox(world: &World, task: &str, by: Duration) {
-    age(&world.files_dir(task).join("state/journal"), by);
-    for instance in world.instances_of(task) {
-        age(&world.socket_dir(task, &instance), by);
+fn age_sandbox(fixture: &BackendFixture, task: &str, by: Duration) {
+    if *fixture.kind() == Kind::Kubernetes {
+        // The cluster says since when, whatever files say.
+        return;
+    }
+    age(&fixture.files_dir(task).join("state/journal"), by);
+    for instance in fixture.instances_of(task) {
+        age(&fixture.socket_dir(task, &instance), by);
     }
 }
 
 /// Makes stopped sandboxes unused for longer than the retention, and returns the
 /// settings of the engines for which they are.
-async fn expire(world: &World, names: &[&str]) -> Vec<&'static str> {
-    if !world.is_contained() {
+async fn expire(fixture: &BackendFixture, names: &[&str]) -> Vec<&'static str> {
+    if !fixture.is_contained() {
         for name in names {
-            age_sandbox(world, name, 8 * DAY);
+            age_sandbox(fixture, name, 8 * DAY);
         }
         return Vec::new();
     }
     // When a container ended is for its engine to say: the time since then
     // cannot be made longer, but the retention shorter.
     let settings = vec!["terminal.retention_seconds=1"];
-    let engine = world.engine_with(&settings);
+    let engine = fixture.engine_with(&settings);
     until("they have expired", || async {
         let found = engine.prune(true).await.unwrap();
         names.iter().all(|name| found.iter().any(|found| found.task == *name))
@@ -43,10 +47,10 @@ async fn expire(world: &World, names: &[&str]) -> Vec<&'static str> {
     settings
 }
 
-async fn stopped(world: &World, name: &str) {
+async fn stopped(fixture: &BackendFixture, name: &str) {
     let task: TaskName = name.parse().unwrap();
     // Its own sweep could come late, and upon what is aged next.
-    let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let engine = fixture.engine_with(&["terminal.orphan_reaper=false"]);
     engine.sandbox(&task).await.unwrap();
     engine.stop(&task).await.unwrap();
 }
@@ -60,68 +64,68 @@ async fn tasks(engine: &Engine) -> Vec<String> {
 
 const DAY: Duration = Duration::from_hours(24);
 
-pub(crate) async fn a_stopped_sandbox_past_its_retention_is_removed(world: &World) {
-    stopped(world, "old").await;
-    let settings = expire(world, &["old"]).await;
-    let engine = world.engine_with(&settings);
+pub(crate) async fn a_stopped_sandbox_past_its_retention_is_removed(fixture: &BackendFixture) {
+    stopped(fixture, "old").await;
+    let settings = expire(fixture, &["old"]).await;
+    let engine = fixture.engine_with(&settings);
     let reaped = engine.prune(false).await.unwrap();
     assert_eq!(reaped.len(), 1);
     assert_eq!((&*reaped[0].task, reaped[0].reason), ("old", ReapReason::Expired));
     assert_eq!(tasks(&engine).await, Vec::<String>::new());
-    if world.is_contained() {
-        assert_eq!(world.own_containers(), Vec::<serde_json::Value>::new());
+    if fixture.is_contained() {
+        assert_eq!(fixture.own_containers(), Vec::<serde_json::Value>::new());
         for kept in ["home", "workspace"] {
-            assert!(world.files_dir("old").join(kept).is_dir(), "{kept}");
+            assert!(fixture.files_dir("old").join(kept).is_dir(), "{kept}");
         }
     } else {
-        assert!(!world.sandbox_dir("old").exists());
+        assert!(!fixture.sandbox_dir("old").exists());
     }
 }
 
-pub(crate) async fn a_stopped_sandbox_within_its_retention_stays(world: &World) {
-    stopped(world, "recent").await;
-    expire(world, &["recent"]).await;
-    if !world.is_contained() {
-        age_sandbox(world, "recent", 6 * DAY);
+pub(crate) async fn a_stopped_sandbox_within_its_retention_stays(fixture: &BackendFixture) {
+    stopped(fixture, "recent").await;
+    expire(fixture, &["recent"]).await;
+    if !fixture.is_contained() {
+        age_sandbox(fixture, "recent", 6 * DAY);
     }
-    assert_eq!(world.engine().prune(false).await.unwrap(), []);
-    let forever = world.engine_with(&["terminal.retention_seconds=0"]);
-    if !world.is_contained() {
-        age_sandbox(world, "recent", 9999 * DAY);
+    assert_eq!(fixture.engine().prune(false).await.unwrap(), []);
+    let forever = fixture.engine_with(&["terminal.retention_seconds=0"]);
+    if !fixture.is_contained() {
+        age_sandbox(fixture, "recent", 9999 * DAY);
     }
     assert_eq!(forever.prune(false).await.unwrap(), []);
     assert_eq!(tasks(&forever).await, ["recent"]);
 }
 
-pub(crate) async fn a_running_sandbox_is_never_reaped(world: &World) {
-    stopped(world, "default").await;
-    let mut settings = expire(world, &["default"]).await;
-    world.run("true").await;
-    age_sandbox(world, "default", 9999 * DAY);
-    if !world.is_contained() {
+pub(crate) async fn a_running_sandbox_is_never_reaped(fixture: &BackendFixture) {
+    stopped(fixture, "default").await;
+    let mut settings = expire(fixture, &["default"]).await;
+    fixture.run("true").await;
+    age_sandbox(fixture, "default", 9999 * DAY);
+    if !fixture.is_contained() {
         settings.push("terminal.retention_seconds=1h");
     }
-    let engine = world.engine_with(&settings);
+    let engine = fixture.engine_with(&settings);
     assert_eq!(engine.prune(false).await.unwrap(), []);
     assert_eq!(engine.list().await.unwrap()[0].state, SummaryState::Running);
 }
 
-pub(crate) async fn the_sandbox_about_to_be_used_is_never_reaped(world: &World) {
-    world.run("kept=1").await;
-    let instance = world.sandbox().await.instance().await;
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
-    let settings = expire(world, &["default"]).await;
-    let engine = world.engine_with(&settings);
+pub(crate) async fn the_sandbox_about_to_be_used_is_never_reaped(fixture: &BackendFixture) {
+    fixture.run("kept=1").await;
+    let instance = fixture.sandbox().await.instance().await;
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
+    let settings = expire(fixture, &["default"]).await;
+    let engine = fixture.engine_with(&settings);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(engine.orphans_swept().await, 0);
     assert_eq!(sandbox.instance().await, instance);
-    let output = world.run("echo $kept").await;
+    let output = fixture.run("echo $kept").await;
     assert_eq!(output.stdout.bytes(), b"1\n");
 }
 
-pub(crate) async fn leftovers_of_dead_owners_are_removed(world: &World) {
+pub(crate) async fn leftovers_of_dead_owners_are_removed(fixture: &BackendFixture) {
     // A process died after naming itself owner and before making anything.
-    let instance = world.sandbox_dir("orphan").join("instances/0123456789abcdef");
+    let instance = fixture.sandbox_dir("orphan").join("instances/0123456789abcdef");
     let io = instance.join("io");
     std::fs::create_dir_all(&io).unwrap();
     let me = vestal_sandbox::ProcessId::current().unwrap();
@@ -129,43 +133,43 @@ pub(crate) async fn leftovers_of_dead_owners_are_removed(world: &World) {
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
     let write_owner = |start: u64| {
         let owner = serde_json::json!({
-            "version": 1, "backend": world.backend(), "host": host, "pid_namespace": namespace,
+            "version": 1, "backend": fixture.backend(), "host": host, "pid_namespace": namespace,
             "process": { "pid": me.pid, "start": start, "boot": me.boot },
         });
         // Beside the socket users of a container could write another one.
-        let (path, content) = if world.is_contained() {
+        let (path, content) = if fixture.is_contained() {
             let mark =
-                serde_json::json!({ "version": 1, "backend": world.backend(), "owner": owner });
+                serde_json::json!({ "version": 1, "backend": fixture.backend(), "owner": owner });
             (instance.join("instance.json"), mark)
         } else {
             (io.join("owner.json"), owner)
         };
         std::fs::write(path, content.to_string()).unwrap();
     };
-    if !world.is_contained() {
+    if !fixture.is_contained() {
         write_owner(me.start + 1);
-        assert_eq!(world.engine().prune(false).await.unwrap(), [], "too young");
+        assert_eq!(fixture.engine().prune(false).await.unwrap(), [], "too young");
     }
     write_owner(me.start);
     age(&io, Duration::from_secs(601));
-    assert_eq!(world.engine().prune(false).await.unwrap(), [], "its owner lives");
+    assert_eq!(fixture.engine().prune(false).await.unwrap(), [], "its owner lives");
     write_owner(me.start + 1);
     age(&io, Duration::from_secs(601));
-    let reaped = world.engine().prune(false).await.unwrap();
+    let reaped = fixture.engine().prune(false).await.unwrap();
     assert_eq!(reaped.len(), 1);
     assert_eq!(reaped[0].reason, ReapReason::Ownerless);
-    assert!(!world.sandbox_dir("orphan").exists());
+    assert!(!fixture.sandbox_dir("orphan").exists());
 }
 
-pub(crate) async fn an_age_that_cannot_be_read_reaps_nothing(world: &World) {
-    stopped(world, "future").await;
-    let settings = expire(world, &["future"]).await;
-    let engine = world.engine_with(&settings);
-    // What tells of the last use: the journal, or where nobody sees that the end.
-    let journal = if world.is_elsewhere() {
-        world.socket_dir("future", &world.instances_of("future")[0])
+pub(crate) async fn an_age_that_cannot_be_read_reaps_nothing(fixture: &BackendFixture) {
+    stopped(fixture, "future").await;
+    let settings = expire(fixture, &["future"]).await;
+    let engine = fixture.engine_with(&settings);
+    // What reports the last use: the journal, or where nobody sees that the end.
+    let journal = if fixture.is_elsewhere() {
+        fixture.socket_dir("future", &fixture.instances_of("future")[0])
     } else {
-        world.sandbox_dir("future").join("state/journal")
+        fixture.sandbox_dir("future").join("state/journal")
     };
     let ahead = SystemTime::now() + 30 * DAY;
     std::fs::File::open(&journal).unwrap().set_modified(ahead).unwrap();
@@ -174,55 +178,59 @@ pub(crate) async fn an_age_that_cannot_be_read_reaps_nothing(world: &World) {
     assert_eq!(engine.prune(false).await.unwrap().len(), 1, "it would have gone");
 }
 
-pub(crate) async fn a_disabled_reaper_does_nothing(world: &World) {
-    stopped(world, "old").await;
-    let settings = expire(world, &["old"]).await;
+pub(crate) async fn a_disabled_reaper_does_nothing(fixture: &BackendFixture) {
+    stopped(fixture, "old").await;
+    let settings = expire(fixture, &["old"]).await;
     let disabled = [&settings[..], &["terminal.orphan_reaper=false"]].concat();
-    let quiet = world.engine_with(&disabled);
+    let quiet = fixture.engine_with(&disabled);
     quiet.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(quiet.orphans_swept().await, 0);
     // It is not to idle out and be the next to expire.
-    let kept = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let kept = fixture.engine_with(&["terminal.orphan_reaper=false"]);
     kept.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(tasks(&quiet).await, ["default", "old"]);
-    let ordinary = world.engine_with(&settings);
+    let ordinary = fixture.engine_with(&settings);
     ordinary.sandbox(&"another".parse().unwrap()).await.unwrap();
     assert_eq!(ordinary.orphans_swept().await, 1);
     assert!(!tasks(&ordinary).await.contains(&"old".to_owned()));
-    stopped(world, "older").await;
-    expire(world, &["older"]).await;
+    stopped(fixture, "older").await;
+    expire(fixture, &["older"]).await;
     ordinary.sandbox(&"a third".parse().unwrap()).await.unwrap();
     assert_eq!(ordinary.orphans_swept().await, 0, "once is enough");
     assert!(tasks(&ordinary).await.contains(&"older".to_owned()));
 }
 
-pub(crate) async fn a_process_that_attaches_to_a_running_sandbox_sweeps_too(world: &World) {
+pub(crate) async fn a_process_that_attaches_to_a_running_sandbox_sweeps_too(
+    fixture: &BackendFixture,
+) {
     let kept = ["terminal.orphan_reaper=false"];
-    stopped(world, "old").await;
-    world.engine_with(&kept).sandbox(&TaskName::default_task()).await.unwrap();
-    let settings = expire(world, &["old"]).await;
+    stopped(fixture, "old").await;
+    fixture.engine_with(&kept).sandbox(&TaskName::default_task()).await.unwrap();
+    let settings = expire(fixture, &["old"]).await;
     // What is wrong with the setting is in nobody's way.
     let wrong = [&settings[..], &["terminal.orphan_reaper=perhaps"]].concat();
-    let engine = world.engine_with(&wrong);
+    let engine = fixture.engine_with(&wrong);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.state_before(), StateBefore::Running);
     assert_eq!(engine.orphans_swept().await, 0, "nothing is removed on a guess");
     let none = [&settings[..], &["terminal.lifetime_seconds=0"]].concat();
-    let engine = world.engine_with(&none);
+    let engine = fixture.engine_with(&none);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.state_before(), StateBefore::Running);
     assert_eq!(engine.orphans_swept().await, 1);
     assert_eq!(tasks(&engine).await, ["default"]);
 }
 
-pub(crate) async fn a_short_process_leaves_the_sweep_to_others_for_a_while(world: &World) {
+pub(crate) async fn a_short_process_leaves_the_sweep_to_others_for_a_while(
+    fixture: &BackendFixture,
+) {
     let kept = ["terminal.orphan_reaper=false"];
-    stopped(world, "old").await;
-    world.engine_with(&kept).sandbox(&TaskName::default_task()).await.unwrap();
-    let settings = expire(world, &["old"]).await;
-    let swept = world.home().join("run/swept");
+    stopped(fixture, "old").await;
+    fixture.engine_with(&kept).sandbox(&TaskName::default_task()).await.unwrap();
+    let settings = expire(fixture, &["old"]).await;
+    let swept = fixture.home().join("run/swept");
     std::fs::write(&swept, "").unwrap();
-    let engine = world.engine_with(&settings);
+    let engine = fixture.engine_with(&settings);
     engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(engine.finish_sweep().await, 0, "another process has just swept");
     assert_eq!(tasks(&engine).await, ["default", "old"]);
@@ -231,36 +239,38 @@ pub(crate) async fn a_short_process_leaves_the_sweep_to_others_for_a_while(world
     assert_eq!(tasks(&engine).await, ["default"]);
 }
 
-pub(crate) async fn one_failure_does_not_stop_the_sweep(world: &World) {
+pub(crate) async fn one_failure_does_not_stop_the_sweep(fixture: &BackendFixture) {
     for name in ["a", "b", "c"] {
-        stopped(world, name).await;
+        stopped(fixture, name).await;
     }
-    let settings = expire(world, &["a", "b", "c"]).await;
-    let record = world.sandbox_dir("b").join("sandbox.json");
+    let settings = expire(fixture, &["a", "b", "c"]).await;
+    let record = fixture.sandbox_dir("b").join("sandbox.json");
     let text = std::fs::read(&record).unwrap();
     std::fs::write(&record, "garbage").unwrap();
-    let reaped = world.engine_with(&settings).prune(false).await.unwrap();
+    let reaped = fixture.engine_with(&settings).prune(false).await.unwrap();
     let names: Vec<&str> = reaped.iter().map(|reaped| &*reaped.task).collect();
     assert_eq!(names, ["a", "c"]);
     std::fs::write(&record, text).unwrap();
 }
 
-pub(crate) async fn what_a_dead_process_left_unfinished_is_finished_by_the_sweep(world: &World) {
+pub(crate) async fn what_a_dead_process_left_unfinished_is_finished_by_the_sweep(
+    fixture: &BackendFixture,
+) {
     let extra = [("VESTAL_FAILPOINT", "create.guest-started")];
-    let worker = world.worker_with(&["attach", "unfinished"], &extra);
+    let worker = fixture.worker_with(&["attach", "unfinished"], &extra);
     assert!(worker.was_killed().await);
-    assert_eq!(world.guests().len(), 1, "its guest runs, and nobody knows of it");
-    let engine = world.engine();
+    assert_eq!(fixture.guests().len(), 1, "its guest runs, and nobody knows of it");
+    let engine = fixture.engine();
     engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(engine.orphans_swept().await, 1);
-    assert_eq!(world.guests().len(), 1, "only the new sandbox's");
+    assert_eq!(fixture.guests().len(), 1, "only the new sandbox's");
     assert_eq!(tasks(&engine).await, ["default"]);
 }
 
-pub(crate) async fn a_dry_run_changes_nothing(world: &World) {
-    stopped(world, "old").await;
-    let settings = expire(world, &["old"]).await;
-    let engine = world.engine_with(&settings);
+pub(crate) async fn a_dry_run_changes_nothing(fixture: &BackendFixture) {
+    stopped(fixture, "old").await;
+    let settings = expire(fixture, &["old"]).await;
+    let engine = fixture.engine_with(&settings);
     assert_eq!(engine.prune(true).await.unwrap().len(), 1);
     assert_eq!(engine.prune(true).await.unwrap().len(), 1);
     assert_eq!(tasks(&engine).await, ["old"]);

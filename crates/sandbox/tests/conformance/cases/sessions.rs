@@ -6,14 +6,16 @@ use vestal_sandbox::job::{Follow, JobEvent};
 use vestal_sandbox::{Command, Sandbox, TaskName};
 use vestal_wire::SessionState;
 
-use crate::support::{Kind, World};
+use crate::support::{BackendFixture, Kind};
 
 async fn main(sandbox: &Sandbox, text: &str) -> String {
     sandbox.run(Command::shell(text).session("main")).await.unwrap().stdout.text()
 }
 
-pub(crate) async fn functions_aliases_arrays_and_plain_variables_are_kept(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn functions_aliases_arrays_and_plain_variables_are_kept(
+    fixture: &BackendFixture,
+) {
+    let sandbox = fixture.sandbox().await;
     main(
         &sandbox,
         "plain='two words'; export loud=$'a\\nb'; list=(x 'y z'); declare -A map=([k]=v)",
@@ -28,8 +30,8 @@ pub(crate) async fn functions_aliases_arrays_and_plain_variables_are_kept(world:
     assert_eq!(main(&sandbox, text).await, "two words\na\nb\ny z v\nhello you\nlisted\non\n*\n");
 }
 
-pub(crate) async fn state_is_kept_after_exit_set_e_and_syntax_errors(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn state_is_kept_after_exit_set_e_and_syntax_errors(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let exit = sandbox.run(Command::shell("export A=1; exit 3").session("main")).await.unwrap();
     assert_eq!((exit.exit.code, exit.session_state), (Some(3), SessionState::Saved));
     main(&sandbox, "B=2; set -e; false; echo unreachable").await;
@@ -41,8 +43,8 @@ pub(crate) async fn state_is_kept_after_exit_set_e_and_syntax_errors(world: &Wor
     assert_eq!(main(&sandbox, "echo $A $B $C $D $PWD").await, "1 2 3 4 /usr\n");
 }
 
-pub(crate) async fn a_killed_command_leaves_the_state_it_started_from(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_killed_command_leaves_the_state_it_started_from(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     main(&sandbox, "x=old").await;
     for text in ["x=new; kill -KILL $$", "x=new; exec true"] {
         let output = sandbox.run(Command::shell(text).session("main")).await.unwrap();
@@ -55,8 +57,8 @@ pub(crate) async fn a_killed_command_leaves_the_state_it_started_from(world: &Wo
     assert_eq!(main(&sandbox, "echo $x").await, "old\n");
 }
 
-pub(crate) async fn sessions_do_not_see_each_other(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn sessions_do_not_see_each_other(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let run = |name: &'static str, text: &'static str| {
         let sandbox = sandbox.clone();
         async move {
@@ -73,11 +75,11 @@ pub(crate) async fn sessions_do_not_see_each_other(world: &World) {
     assert_eq!(clean.session_state, SessionState::None);
 }
 
-pub(crate) async fn of_two_commands_at_once_the_last_started_wins(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn of_two_commands_at_once_the_last_started_wins(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     main(&sandbox, "x=start").await;
-    let gate = world.scratch("gate");
-    let text = format!("mkfifo {0}; cat {0} >/dev/null; x=first-started", gate.display());
+    let (gate, there) = fixture.meeting_place("gate");
+    let text = format!("mkfifo {0}; cat {0} >/dev/null; x=first-started", there.display());
     let mut first = sandbox
         .start(Command::shell(format!("echo up; {text}")).session("main"), Follow::EveryByte)
         .await
@@ -94,8 +96,8 @@ pub(crate) async fn of_two_commands_at_once_the_last_started_wins(world: &World)
     assert_eq!(main(&sandbox, "echo $x").await, "last-started\n");
 }
 
-pub(crate) async fn background_jobs_never_write_back(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn background_jobs_never_write_back(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     main(&sandbox, "x=kept; cd /usr").await;
     let job =
         sandbox.spawn(Command::shell("echo $x $PWD; x=lost; cd /").session("main")).await.unwrap();
@@ -103,8 +105,8 @@ pub(crate) async fn background_jobs_never_write_back(world: &World) {
     assert_eq!(main(&sandbox, "echo $x $PWD").await, "kept /usr\n");
 }
 
-pub(crate) async fn secrets_are_given_to_the_job_and_never_saved(world: &World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn secrets_are_given_to_the_job_and_never_saved(fixture: &BackendFixture) {
+    let sandbox = fixture.sandbox().await;
     let secret = "s3cret-value-never-on-disk";
     let command =
         Command::shell("echo ${#TOKEN}; copy=1").session("main").secret_env("TOKEN", secret);
@@ -112,22 +114,22 @@ pub(crate) async fn secrets_are_given_to_the_job_and_never_saved(world: &World) 
     assert_eq!(main(&sandbox, "echo ${TOKEN-gone} $copy").await, "gone 1\n");
     let found = std::process::Command::new("grep")
         .args(["--recursive", "--files-with-matches", "--fixed-strings", secret])
-        .arg(world.home())
+        .arg(fixture.home())
         .output()
         .unwrap();
     assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
-    let Kind::Containers(_) = world.kind() else { return };
-    for container in world.own_containers() {
-        let known = world.containers().inspect(container["Id"].as_str().unwrap()).unwrap();
+    let Kind::Containers(_) = fixture.kind() else { return };
+    for container in fixture.own_containers() {
+        let known = fixture.containers().inspect(container["Id"].as_str().unwrap()).unwrap();
         assert!(!known.to_string().contains(secret), "the engine knows it");
     }
 }
 
-pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) {
+pub(crate) async fn the_callers_environment_comes_anew_each_time(fixture: &BackendFixture) {
     // To a sandbox with a system of its own only what is named goes along.
     let forward = [r#"terminal.docker_forward_env=["FROM_CALLER"]"#];
-    let overrides = if world.is_contained() { &forward[..] } else { &[] };
-    let with = |value: &str| world.engine_in(overrides, &[("FROM_CALLER", value)]);
+    let overrides = if fixture.is_contained() { &forward[..] } else { &[] };
+    let with = |value: &str| fixture.engine_in(overrides, &[("FROM_CALLER", value)]);
     let task = TaskName::default_task();
     let first = with("one").sandbox(&task).await.unwrap();
     assert_eq!(main(&first, "echo $FROM_CALLER; export MINE=kept").await, "one\n");
@@ -137,13 +139,13 @@ pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) 
     let third = with("three").sandbox(&task).await.unwrap();
     let fourth = with("four").sandbox(&task).await.unwrap();
     let show = "echo ${FROM_CALLER-unset}";
-    if world.is_contained() {
+    if fixture.is_contained() {
         // What is forwarded may be a secret: it goes with each job, and no
-        // session saves it or what became of it.
+        // session saves it or its outcome.
         assert_eq!(main(&third, show).await, "three\n");
         assert_eq!(main(&third, "unset FROM_CALLER").await, "");
         assert_eq!(main(&fourth, show).await, "four\n");
-        let silent = world.engine_in(&[], &[("FROM_CALLER", "five")]);
+        let silent = fixture.engine_in(&[], &[("FROM_CALLER", "five")]);
         let silent = silent.sandbox(&task).await.unwrap();
         assert_eq!(main(&silent, show).await, "unset\n", "it is not named any more");
     } else {
@@ -153,15 +155,15 @@ pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) 
     }
 }
 
-pub(crate) async fn provider_keys_of_the_caller_are_stripped(world: &World) {
+pub(crate) async fn provider_keys_of_the_caller_are_stripped(fixture: &BackendFixture) {
     let extra = [("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2"), ("ORDINARY", "yes")];
     let shown = async |overrides: &[&str]| {
-        let engine = world.engine_in(overrides, &extra);
+        let engine = fixture.engine_in(overrides, &extra);
         let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
         let text = "echo ${OPENAI_API_KEY-none} ${ANTHROPIC_API_KEY-none} ${ORDINARY-none}";
         main(&sandbox, text).await
     };
-    if world.is_contained() {
+    if fixture.is_contained() {
         assert_eq!(shown(&[]).await, "none none none\n", "nothing of the caller's is there");
         let forward = [r#"terminal.docker_forward_env=["ORDINARY"]"#];
         assert_eq!(shown(&forward).await, "none none yes\n");

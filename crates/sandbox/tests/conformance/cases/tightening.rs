@@ -3,12 +3,11 @@
 use vestal_sandbox::{Command, Error, Sandbox, TaskName};
 
 use super::drift::drifted;
-use crate::support::{Kind, World};
+use crate::support::BackendFixture;
 
 /// Leaves something behind wherever a sandbox keeps something.
 const FURNISH: &str = "kept=1; echo 2 > /workspace/kept; echo 3 > ~/kept";
 
-/// Shows all of it.
 const SHOW: &str = "echo $kept; cat /workspace/kept ~/kept";
 
 const SHOWN: &str = "1\n2\n3\n";
@@ -42,50 +41,50 @@ struct Change<'a> {
 }
 
 /// Makes the sandbox with the settings before, changes them, and checks that it
-/// is made anew with its files.
-async fn tighten(world: &World, change: &Change<'_>) {
+/// is rebuilt with its files.
+async fn tighten(fixture: &BackendFixture, change: &Change<'_>) {
     let Change { task, key, before, after, probe, was, is } = change;
     let task: TaskName = task.parse().unwrap();
-    let first = world.engine_with(before).sandbox(&task).await.unwrap();
+    let first = fixture.engine_with(before).sandbox(&task).await.unwrap();
     run(&first, FURNISH).await;
     assert_eq!(run(&first, probe).await, *was, "{key}");
-    // It is refused under a job, whoever else may go on to use it.
+    // It is refused under a job, although others may go on to use it.
     let job = first.spawn(Command::shell("sleep 1000")).await.unwrap();
-    let refused = world.engine_with(after).sandbox(&task).await.unwrap_err();
+    let refused = fixture.engine_with(after).sandbox(&task).await.unwrap_err();
     let Error::Tightened { drift, jobs } = &refused else { panic!("{key}: {refused}") };
     let keys: Vec<&str> = drift.iter().map(|drift| &*drift.key).collect();
     assert_eq!((keys, jobs), (vec![*key], &vec![job.id.clone()]));
     assert!(refused.to_string().contains(job.id.as_str()), "{refused}");
     assert_eq!(run(&first, "echo still here").await, "still here\n", "{key}");
     first.kill(&job.id).await.unwrap();
-    // Idle, it is made anew, or started with what is mounted now.
+    // Idle, it is rebuilt, or started with what is mounted now.
     let was_in = first.instance().await;
-    let second = world.engine_with(after).sandbox(&task).await.unwrap();
-    assert_eq!(second.instance().await == was_in, world.keeps_instances(), "{key}");
-    assert_eq!(second.generation().await, if world.keeps_instances() { 1 } else { 2 }, "{key}");
+    let second = fixture.engine_with(after).sandbox(&task).await.unwrap();
+    assert_eq!(second.instance().await == was_in, fixture.keeps_instances(), "{key}");
+    assert_eq!(second.generation().await, if fixture.keeps_instances() { 1 } else { 2 }, "{key}");
     assert_eq!(drifted(second.notices()), Vec::<String>::new(), "{key}");
     assert_eq!(run(&second, probe).await, *is, "{key}");
     assert_eq!(run(&second, SHOW).await, SHOWN, "{key}");
     // No more than one is left of the two.
     let labelled = |container: &serde_json::Value| {
-        container["Labels"]["vestal-key"] == world.engine().key(&task).hash()
+        container["Labels"]["vestal-key"] == fixture.engine().key(&task).hash()
     };
-    assert_eq!(world.own_containers().iter().filter(|found| labelled(found)).count(), 1, "{key}");
+    assert_eq!(fixture.own_containers().iter().filter(|found| labelled(found)).count(), 1, "{key}");
 }
 
-pub(crate) async fn a_network_that_is_switched_off_is_off(world: &World) {
+pub(crate) async fn a_network_that_is_switched_off_is_off(fixture: &BackendFixture) {
     // What a sandbox of namespaces has is the host's own, loopback included.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let knock =
         format!("(exec 3<> /dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo open || echo shut");
-    let (probe, was, is) = if matches!(world.kind(), Kind::Native) {
+    let (probe, was, is) = if fixture.kind().is_of_its_user() {
         (&*knock, "open\n", "shut\n")
     } else {
         ("ls /sys/class/net", "eth0\nlo\n", "lo\n")
     };
     tighten(
-        world,
+        fixture,
         &Change {
             task: "network",
             key: "terminal.docker_network",
@@ -99,17 +98,17 @@ pub(crate) async fn a_network_that_is_switched_off_is_off(world: &World) {
     .await;
 }
 
-pub(crate) async fn a_limit_that_is_lowered_holds(world: &World) {
+pub(crate) async fn a_limit_that_is_lowered_holds(fixture: &BackendFixture) {
     // Where it is depends on the version of the kernel's control groups. Where
     // none of them can be seen, more processes than allowed are tried.
-    let (probe, was, is) = if matches!(world.kind(), Kind::Native) {
+    let (probe, was, is) = if fixture.kind().is_of_its_user() {
         (CROWD, "many\n", "few\n")
     } else {
         let files = "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null";
         (files, "256\n", "100\n")
     };
     tighten(
-        world,
+        fixture,
         &Change {
             task: "limit",
             key: "terminal.container_pids",
@@ -123,13 +122,13 @@ pub(crate) async fn a_limit_that_is_lowered_holds(world: &World) {
     .await;
 }
 
-pub(crate) async fn a_mount_that_is_removed_is_gone(world: &World) {
-    let mounted = world.scratch("mounted");
+pub(crate) async fn a_mount_that_is_removed_is_gone(fixture: &BackendFixture) {
+    let mounted = fixture.scratch("mounted");
     std::fs::create_dir(&mounted).unwrap();
     std::fs::write(mounted.join("file"), "content\n").unwrap();
     let volume = format!(r#"terminal.docker_volumes=["{}:/mounted"]"#, mounted.display());
     tighten(
-        world,
+        fixture,
         &Change {
             task: "mount",
             key: "terminal.docker_volumes",
@@ -144,45 +143,47 @@ pub(crate) async fn a_mount_that_is_removed_is_gone(world: &World) {
     assert_eq!(std::fs::read(mounted.join("file")).unwrap(), b"content\n", "it is the user's");
 }
 
-pub(crate) async fn settings_that_isolate_less_are_only_named(world: &World) {
+pub(crate) async fn settings_that_isolate_less_are_only_named(fixture: &BackendFixture) {
     let task = TaskName::default_task();
     let strict = [
         "terminal.docker_network=false",
         "terminal.container_pids=100",
         "terminal.docker_volumes=[]",
     ];
-    let first = world.engine_with(&strict).sandbox(&task).await.unwrap();
-    let second = world.engine().sandbox(&task).await.unwrap();
+    let first = fixture.engine_with(&strict).sandbox(&task).await.unwrap();
+    let second = fixture.engine().sandbox(&task).await.unwrap();
     assert_eq!(second.instance().await, first.instance().await);
     let keys = ["terminal.container_pids", "terminal.docker_network", "terminal.docker_volumes"];
     assert_eq!(drifted(second.notices()), keys);
 }
 
-pub(crate) async fn settings_that_nobody_remembers_are_those_there_are_or_replaced(world: &World) {
+pub(crate) async fn settings_that_nobody_remembers_are_those_there_are_or_replaced(
+    fixture: &BackendFixture,
+) {
     let task = TaskName::default_task();
-    let record = world.sandbox_dir("default").join("sandbox.json");
+    let record = fixture.sandbox_dir("default").join("sandbox.json");
     let strict = ["terminal.docker_network=false"];
-    let first = world.engine_with(&strict).sandbox(&task).await.unwrap();
+    let first = fixture.engine_with(&strict).sandbox(&task).await.unwrap();
     run(&first, FURNISH).await;
     std::fs::remove_file(&record).unwrap();
-    let same = world.engine_with(&strict).sandbox(&task).await.unwrap();
+    let same = fixture.engine_with(&strict).sandbox(&task).await.unwrap();
     assert_eq!(same.instance().await, first.instance().await);
     assert_eq!(drifted(same.notices()), Vec::<String>::new());
     // What they were is not known now, so they may have been looser.
     std::fs::remove_file(&record).unwrap();
-    let other = world.sandbox().await;
+    let other = fixture.sandbox().await;
     let same = other.instance().await == first.instance().await;
-    assert_eq!(same, world.keeps_instances());
+    assert_eq!(same, fixture.keeps_instances());
     assert_eq!(run(&other, SHOW).await, SHOWN);
-    assert_eq!(world.own_containers().len(), 1);
+    assert_eq!(fixture.own_containers().len(), 1);
 }
 
-pub(crate) async fn another_image_is_named_and_taken_on_request(world: &World) {
+pub(crate) async fn another_image_is_named_and_taken_on_request(fixture: &BackendFixture) {
     let task = TaskName::default_task();
     let image = "terminal.docker_image=vestal-test/entrypoint:latest";
-    let first = world.sandbox().await;
+    let first = fixture.sandbox().await;
     run(&first, FURNISH).await;
-    let named = world.engine_with(&[image]).sandbox(&task).await.unwrap();
+    let named = fixture.engine_with(&[image]).sandbox(&task).await.unwrap();
     assert_eq!(named.instance().await, first.instance().await);
     assert_eq!(drifted(named.notices()), ["terminal.docker_image"]);
     let probe = "[ -e /entry.sh ] && echo new || echo old";
@@ -190,13 +191,13 @@ pub(crate) async fn another_image_is_named_and_taken_on_request(world: &World) {
 
     let applying = [image, "terminal.on_config_change=recreate"];
     let job = first.spawn(Command::shell("sleep 1000")).await.unwrap();
-    let busy = world.engine_with(&applying).sandbox(&task).await.unwrap();
+    let busy = fixture.engine_with(&applying).sandbox(&task).await.unwrap();
     assert_eq!(busy.instance().await, first.instance().await, "not under a job");
     assert_eq!(drifted(busy.notices()), ["terminal.docker_image"]);
     first.kill(&job.id).await.unwrap();
     drop((first, named, busy));
 
-    let engine = world.engine_with(&applying);
+    let engine = fixture.engine_with(&applying);
     let applied = engine.sandbox(&task).await.unwrap();
     assert_eq!(applied.generation().await, 2);
     assert_eq!(drifted(applied.notices()), Vec::<String>::new());
@@ -204,5 +205,5 @@ pub(crate) async fn another_image_is_named_and_taken_on_request(world: &World) {
     assert_eq!(run(&applied, SHOW).await, SHOWN);
     let listed = &engine.list().await.unwrap()[0];
     assert_eq!(listed.image.as_deref(), Some("vestal-test/entrypoint:latest"));
-    assert_eq!(world.own_containers().len(), 1);
+    assert_eq!(fixture.own_containers().len(), 1);
 }

@@ -7,41 +7,43 @@ use std::path::PathBuf;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::{World, until};
+use super::{BackendFixture, until};
 
-/// Where a command waits until a case lets it go on.
+/// Where a command waits until a case lets it continue.
 #[derive(Debug)]
 pub(crate) struct Gate {
     reached: PathBuf,
-    way: PathBuf,
     passed: PathBuf,
+    /// The shell text that goes through it.
+    text: String,
     /// Held open at both ends, so that neither side waits for the other to open
     /// it.
     key: File,
 }
 
 impl Gate {
-    /// Returns the gate of a world, which is closed.
-    pub(crate) fn new(world: &World) -> Self {
-        let way = world.scratch("gate-way");
+    /// Returns the gate of a fixture, which is closed.
+    pub(crate) fn new(fixture: &BackendFixture) -> Self {
+        let [(reached, reached_there), (way, way_there), (passed, passed_there)] =
+            ["gate-reached", "gate-way", "gate-passed"].map(|name| fixture.meeting_place(name));
         mknodat(CWD, &way, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         std::fs::set_permissions(&way, Permissions::from_mode(0o666)).unwrap();
         Self {
-            reached: world.scratch("gate-reached"),
+            reached,
             key: File::options().read(true).write(true).open(&way).unwrap(),
-            way,
-            passed: world.scratch("gate-passed"),
+            passed,
+            text: format!(
+                "echo > {}; read gate < {}; echo > {}",
+                reached_there.display(),
+                way_there.display(),
+                passed_there.display()
+            ),
         }
     }
 
     /// Returns the shell text that goes through the gate.
     pub(crate) fn pass(&self) -> String {
-        format!(
-            "echo > {}; read gate < {}; echo > {}",
-            self.reached.display(),
-            self.way.display(),
-            self.passed.display()
-        )
+        self.text.clone()
     }
 
     /// Waits until the command is at the gate.

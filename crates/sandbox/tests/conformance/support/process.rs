@@ -7,7 +7,7 @@ pub(crate) use vestal_testkit::{
 };
 
 /// Returns the living processes whose program lies below `root` or whose
-/// environment tells of it: guests, supervisors and whatever a job started.
+/// environment names it: guests, supervisors and whatever a job started.
 pub(super) fn processes_of(root: &Path) -> Vec<u32> {
     let named = root.as_os_str().as_encoded_bytes();
     living(|pid| {
@@ -15,11 +15,11 @@ pub(super) fn processes_of(root: &Path) -> Vec<u32> {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         program.is_ok_and(|path| path.starts_with(root))
             || environment.windows(named.len()).any(|part| part == named)
-            || is_in_container_of(pid, root)
+            || sees_container_of(pid, root)
     })
 }
 
-/// Returns the guests in containers that have the world's directories mounted,
+/// Returns the guests in containers that have the fixture's directories mounted,
 /// as this machine counts processes.
 pub(super) fn container_guests(root: &Path) -> Vec<u32> {
     let found = living(|pid| {
@@ -31,7 +31,13 @@ pub(super) fn container_guests(root: &Path) -> Vec<u32> {
     found.iter().filter(|pid| !is_child(pid)).copied().collect()
 }
 
-/// Returns the process that has this number in a container of the world.
+/// Returns whether a process carries a connection to a guest.
+pub(super) fn is_connection(pid: u32) -> bool {
+    let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    cmdline.starts_with(b"/.vestal/boot/guest\0connect\0")
+}
+
+/// Returns the process that has this number in a container of the fixture.
 pub(super) fn container_process(root: &Path, inside: u32) -> Option<u32> {
     let is_it = |pid: u32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -41,10 +47,19 @@ pub(super) fn container_process(root: &Path, inside: u32) -> Option<u32> {
     living(|pid| is_it(pid) && is_in_container_of(pid, root)).first().copied()
 }
 
-/// Returns whether a process sees the world's directories where only a
+/// Returns whether a process sees the fixture's directories where only a container has
+/// them, or has built such a container.
+fn sees_container_of(pid: u32, root: &Path) -> bool {
+    let name = root.file_name().unwrap().to_str().unwrap();
+    let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    mounts.lines().any(|line| line.contains("/.vestal/") && line.contains(name))
+}
+
+/// Returns whether a process sees the fixture's directories where only a
 /// container has them.
 fn is_in_container_of(pid: u32, root: &Path) -> bool {
     let name = root.file_name().unwrap().to_str().unwrap();
     let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-    mounts.lines().any(|line| line.contains(" /.vestal/") && line.contains(name))
+    // In a pod they are mounted beside what is ours, in a container in it.
+    mounts.contains(" /.vestal/") && mounts.contains(name)
 }

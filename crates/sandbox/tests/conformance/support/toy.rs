@@ -1,10 +1,7 @@
-//! A backend without a shared filesystem, to prove that one can be added: its
-//! instances are on a machine that is reached over TCP alone (`toy_machine.rs`).
-//!
-//! One connection carries one request, a line of JSON, and its answer. The one
-//! that asks for the guest then becomes the byte stream to it.
+//! A backend without a shared filesystem, to prove that one can be added: its instances are on a
+//! machine that is reached over TCP alone (`toy_machine.rs`). One connection carries one request, a
+//! line of JSON, and its answer. The one that asks for the guest becomes the byte stream to it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,88 +10,55 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use vestal_config::{ConfigError, Environment, Settings};
 use vestal_sandbox::backend::{
-    Availability, Backend, BackendError, ByteStream, Declaration, FoundInstance, Instance,
-    InstanceFilter, InstanceRequest, InstanceState, KeptVolumes, Locator, Remedy, StartedInstance,
+    Availability, Backend, BackendError, ByteStream, Declaration, FoundInstance, HostDirectories,
+    Instance, InstanceFilter, InstanceRequest, InstanceState, KeptVolumes, Remedy, StartedInstance,
     VolumeStore,
 };
-use vestal_sandbox::{Engine, EngineOptions, Error, Overrides, Spec};
-
-/// The variable that says where the machine is.
-pub(crate) const ADDRESS: &str = "VESTAL_TEST_TOY";
-
-/// A failpoint of the guest, which the machine hands on to it.
-const FAILPOINT: &str = "VESTAL_GUEST_FAILPOINT";
+use vestal_sandbox::{Overrides, Spec};
 
 static DECLARATION: Declaration = Declaration {
     name: "toy",
     workspace: |locator| locator["workspace"].as_str().unwrap_or("/").into(),
+    host_directories: HostDirectories::Synced,
     remedy: Remedy::Restart,
     ..Declaration::REMOTE
 };
 
-/// Opens an engine whose backend is on the machine that the environment names;
-/// an ordinary one where it names none.
-pub(crate) fn open(settings: Settings, options: EngineOptions) -> Result<Engine, Error> {
-    match settings.environment().get(ADDRESS).and_then(|address| address.to_str()) {
-        Some(address) => {
-            let toy = Toy { address: address.to_owned() };
-            Engine::with_backends(settings, vec![Arc::new(toy)])
-        }
-        None => Engine::open_with(settings, options),
-    }
-}
-
+/// The backend, and the address of its machine.
 #[derive(Debug)]
-struct Toy {
-    address: String,
-}
+pub(super) struct Toy(pub(super) String);
 
 impl Toy {
-    /// Sends a request, with the instance's id, and returns the answer and the
-    /// connection.
-    async fn ask(&self, request: &Value) -> Result<(Value, TcpStream), BackendError> {
-        let unreachable = |error: std::io::Error| BackendError::Unreachable {
-            address: self.address.clone(),
-            reason: error.to_string(),
-            advice: "try again".to_owned(),
-        };
-        let connected = TcpStream::connect(&self.address).await.map_err(unreachable)?;
-        connected.set_nodelay(true).map_err(unreachable)?;
-        let mut stream = connected;
+    /// Sends a request and returns the answer and the connection.
+    async fn ask(&self, request: Value) -> Result<(Value, TcpStream), BackendError> {
         let exchange = async {
+            let mut stream = TcpStream::connect(&self.0).await?;
             stream.write_all(format!("{request}\n").as_bytes()).await?;
             let mut line = Vec::new();
             // Byte by byte: what comes after the line is the guest's.
             while line.last() != Some(&b'\n') {
                 line.push(stream.read_u8().await?);
             }
-            Ok(serde_json::from_slice::<Value>(&line)?)
+            Ok((serde_json::from_slice::<Value>(&line)?, stream))
         };
-        let answer = exchange.await.map_err(unreachable)?;
+        let (answer, stream) =
+            exchange.await.map_err(|error: std::io::Error| BackendError::Unreachable {
+                address: self.0.clone(),
+                reason: error.to_string(),
+                advice: "try again".to_owned(),
+            })?;
         match answer["error"].as_str() {
             Some(reason) => Err(BackendError::GuestFailed { reason: reason.to_owned() }),
             None => Ok((answer, stream)),
         }
     }
 
-    /// Sends a request until there is an answer: each may be sent again.
-    async fn tell(&self, request: &Value) -> Result<Value, BackendError> {
-        for _ in 0..20 {
-            match self.ask(request).await {
-                Err(BackendError::Unreachable { .. }) => {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                other => return other.map(|(answer, _)| answer),
-            }
-        }
-        self.ask(request).await.map(|(answer, _)| answer)
+    /// Sends a request about an instance, or about the files of a sandbox.
+    async fn request(&self, verb: &str, id: &str) -> Result<Value, BackendError> {
+        self.ask(json!({ "verb": verb, "id": id })).await.map(|(answer, _)| answer)
     }
 
-    async fn launch(
-        &self,
-        verb: &str,
-        request: InstanceRequest,
-    ) -> Result<StartedInstance, BackendError> {
+    async fn launch(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
         let guest = vestal_wire::encode(&request.guest)
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
         let label = json!({
@@ -102,24 +66,21 @@ impl Toy {
             "task": request.key.task().as_str(), "generation": request.generation,
             "owner": request.owner, "spec": request.spec.hash(),
         });
-        let failpoint =
-            Environment::capture().get(FAILPOINT).and_then(|name| name.to_str().map(str::to_owned));
-        let told = json!({
-            "verb": verb, "instance": request.instance.id, "label": label, "guest": guest,
-            "failpoint": failpoint,
-        });
-        let locator = self.tell(&told).await?;
-        Ok(StartedInstance { locator, warnings: Vec::new() })
+        let variables = Environment::capture();
+        let failpoint = variables.get("VESTAL_GUEST_FAILPOINT").and_then(|name| name.to_str());
+        let launch = json!({ "verb": "launch", "id": request.instance.id, "label": label,
+            "guest": guest, "failpoint": failpoint });
+        let (answer, _) = self.ask(launch).await?;
+        Ok(StartedInstance { locator: answer["label"].clone(), warnings: Vec::new() })
     }
 }
 
-/// Returns the state that an answer tells of.
+/// Returns the state that an answer reports.
 fn state_of(answer: &Value) -> InstanceState {
     let since = answer["since"].as_i64().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
     match answer["state"].as_str() {
         Some("running") => InstanceState::Running,
         Some("stopped") => InstanceState::Stopped { since },
-        Some("broken") => InstanceState::Broken { since },
         _ => InstanceState::Absent,
     }
 }
@@ -131,7 +92,7 @@ impl Backend for Toy {
     }
 
     async fn probe(&self) -> Availability {
-        match self.tell(&json!({ "verb": "find" })).await {
+        match self.request("find", "").await {
             Ok(_) => Availability::Works { notes: Vec::new() },
             Err(error) => {
                 Availability::Missing { reason: error.to_string(), advice: "start it".to_owned() }
@@ -144,21 +105,19 @@ impl Backend for Toy {
     }
 
     async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
-        self.launch("create", request).await
+        self.launch(request).await
     }
 
     async fn start(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
-        self.launch("start", request).await
+        self.launch(request).await
     }
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
-        let answer = self.tell(&json!({ "verb": "state", "instance": instance.id })).await?;
-        Ok(state_of(&answer))
+        Ok(state_of(&self.request("state", &instance.id).await?))
     }
 
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
-        let request = json!({ "verb": "connect", "instance": instance.id });
-        match self.ask(&request).await {
+        match self.ask(json!({ "verb": "connect", "id": instance.id })).await {
             Ok((_, stream)) => Ok(Box::new(stream)),
             Err(BackendError::GuestFailed { .. }) => {
                 Err(BackendError::NotListening { id: instance.id.clone() })
@@ -168,22 +127,23 @@ impl Backend for Toy {
     }
 
     async fn end(&self, instance: &Instance, _: Duration) -> Result<(), BackendError> {
-        self.tell(&json!({ "verb": "end", "instance": instance.id })).await.map(drop)
+        self.request("end", &instance.id).await.map(drop)
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
-        self.tell(&json!({ "verb": "remove", "instance": instance.id })).await?;
-        match std::fs::remove_dir_all(&instance.dir) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                Err(BackendError::Io { action: "remove its directory".to_owned(), source })
-            }
-            _ => Ok(()),
+        self.request("remove", &instance.id).await?;
+        if instance.dir.exists() {
+            std::fs::remove_dir_all(&instance.dir).map_err(|source| BackendError::Io {
+                action: "remove its directory".to_owned(),
+                source,
+            })?;
         }
+        Ok(())
     }
 
     async fn find(&self, filter: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
-        let answer = self.tell(&json!({ "verb": "find" })).await?;
-        let found = answer["found"].as_array().into_iter().flatten().filter(|found| match filter {
+        let answer = self.request("find", "").await?;
+        let found = answer.as_array().into_iter().flatten().filter(|found| match filter {
             InstanceFilter::Key(key) => found["label"]["key"] == key,
             InstanceFilter::Home(home) => found["label"]["home"] == home.as_str(),
         });
@@ -192,7 +152,7 @@ impl Backend for Toy {
             let label = &found["label"];
             let owner = serde_json::from_value(label["owner"].clone()).ok().flatten();
             FoundInstance {
-                id: text(&found["instance"]),
+                id: text(&found["id"]),
                 key: text(&label["key"]),
                 task: text(&label["task"]),
                 generation: label["generation"].as_u64().unwrap_or(1),
@@ -201,7 +161,7 @@ impl Backend for Toy {
                 spec: text(&label["spec"]),
                 state: state_of(found),
                 created_at: None,
-                locator: Locator::clone(&found["locator"]),
+                locator: label.clone(),
             }
         };
         Ok(found.map(instance).collect())
@@ -215,13 +175,12 @@ impl Backend for Toy {
 #[async_trait]
 impl VolumeStore for Toy {
     async fn volumes(&self, key: &str) -> Result<Vec<String>, BackendError> {
-        let answer = self.tell(&json!({ "verb": "volumes", "key": key })).await?;
-        Ok(serde_json::from_value(answer["volumes"].clone()).unwrap_or_default())
+        let answer = self.request("volumes", key).await?;
+        Ok(serde_json::from_value(answer).unwrap_or_default())
     }
 
     async fn remove_volumes(&self, key: &str, kept: KeptVolumes) -> Result<(), BackendError> {
         let files = kept == KeptVolumes::Files;
-        let told = json!({ "verb": "remove-volumes", "key": key, "keep_files": files });
-        self.tell(&told).await.map(drop)
+        self.request(if files { "remove-state" } else { "remove-files" }, key).await.map(drop)
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use vestal_testkit::engines::given;
 
-/// Where the user's copy of the worker is told.
+/// The variable with the path of the user's copy of the worker.
 const WORKER: &str = "VESTAL_TEST_WORKER";
 
 /// An ordinary user that was made for tests, with a directory of its own.
@@ -34,6 +34,15 @@ impl User {
         let dir = whole.join("own");
         let id = std::fs::metadata(&dir).unwrap().uid();
         let program = Some([given("VESTAL_TEST_USER").into(), whole]);
+        Self { id, dir, program }
+    }
+
+    /// Returns the same user in the root that has Apptainer.
+    pub(crate) fn of_apptainer() -> Self {
+        let whole = PathBuf::from(given("VESTAL_TEST_USER_DIR"));
+        let dir = whole.join("own");
+        let id = std::fs::metadata(&dir).unwrap().uid();
+        let program = Some([given("VESTAL_TEST_APPTAINER_USER").into(), whole]);
         Self { id, dir, program }
     }
 
@@ -102,6 +111,6 @@ impl User {
 
 /// Returns the program that plays another process.
 pub(super) fn worker() -> PathBuf {
-    let told = vestal_config::Environment::capture().get(WORKER).map(PathBuf::from);
-    told.unwrap_or_else(|| env!("CARGO_BIN_EXE_sandbox-worker").into())
+    let reported = vestal_config::Environment::capture().get(WORKER).map(PathBuf::from);
+    reported.unwrap_or_else(|| env!("CARGO_BIN_EXE_sandbox-worker").into())
 }

@@ -14,7 +14,6 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts it.
     pub(crate) fn start(mut process: Process) -> Self {
         process
             .stdin(Stdio::piped())
@@ -35,7 +34,7 @@ impl Worker {
     }
 
     /// Writes to its standard input.
-    pub(crate) async fn tell(&mut self, text: &str) {
+    pub(crate) async fn send(&mut self, text: &str) {
         self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).await.unwrap();
     }
 

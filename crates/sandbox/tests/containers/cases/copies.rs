@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::{Error, TaskName, WhileBusy};
 
-use crate::support::{Fate, Hold, OwnEngine, Request, World, given};
+use crate::support::{EngineFixture, Fate, Hold, OwnEngine, Request, given};
 
 /// Lets a user who may not read what is in a sandbox copy it all the same.
-async fn copies_of_what_the_user_may_not_read(world: World, id: u32, owner: &str) {
-    let user = world.give_to(id);
+async fn copies_of_what_the_user_may_not_read(fixture: EngineFixture, id: u32, owner: &str) {
+    let user = fixture.give_to(id);
     let make = "umask 077; mkdir ~/private; echo 1 > ~/private/file; echo 2 > /workspace/file; \
                 ln /workspace/file /workspace/link; (echo 3 > /usr/kept) 2>/dev/null; chmod 2755 /workspace/file; \
                 touch -d 2001-02-03T04:05:06Z ~/private/file 2>/dev/null || \
@@ -34,7 +34,7 @@ async fn copies_of_what_the_user_may_not_read(world: World, id: u32, owner: &str
     user.worker(&["remove", "other", "--files"]).done().await;
     user.worker(&["remove", "default", "--files"]).done().await;
     assert_eq!(user.foreign_files(), Vec::<PathBuf>::new());
-    world.is_empty().await;
+    fixture.is_empty().await;
 }
 
 /// A user that nobody else is.
@@ -44,29 +44,29 @@ pub(crate) async fn what_belongs_to_root_is_copied_for_an_ordinary_user() {
     let engine = OwnEngine::docker(&[]).await;
     engine.open_to_everyone();
     for (image, owner) in [("base", "root"), ("nonroot", "app")] {
-        let world = World::on(engine.host()).image(image);
-        copies_of_what_the_user_may_not_read(world, USER, owner).await;
+        let fixture = EngineFixture::on(engine.host()).image(image);
+        copies_of_what_the_user_may_not_read(fixture, USER, owner).await;
     }
 }
 
 pub(crate) async fn what_belongs_to_mapped_users_is_copied_for_an_ordinary_user() {
     let engine = OwnEngine::docker(&["--", "--userns-remap=default"]).await;
     engine.open_to_everyone();
-    let world = World::on(engine.host());
-    copies_of_what_the_user_may_not_read(world, USER, "root").await;
+    let fixture = EngineFixture::on(engine.host());
+    copies_of_what_the_user_may_not_read(fixture, USER, "root").await;
 }
 
 pub(crate) async fn what_belongs_to_the_users_of_an_image_is_copied_for_the_engines_user() {
     let id = given("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
-    let world = World::on(&given("VESTAL_TEST_PODMAN_ROOTLESS_HOST"));
-    let world = world.image("nonroot");
-    copies_of_what_the_user_may_not_read(world, id, "app").await;
+    let fixture = EngineFixture::on(&given("VESTAL_TEST_PODMAN_ROOTLESS_HOST"));
+    let fixture = fixture.image("nonroot");
+    copies_of_what_the_user_may_not_read(fixture, id, "app").await;
 }
 
 pub(crate) async fn an_engine_that_dies_while_a_copy_is_made_leaves_nothing_half() {
     let engine = OwnEngine::docker(&[]).await;
-    let (world, proxy) = World::on(engine.host()).proxied();
-    world.out("echo kept > /usr/kept").await;
+    let (fixture, proxy) = EngineFixture::on(engine.host()).proxied();
+    fixture.out("echo kept > /usr/kept").await;
     let here: [fn(&Request) -> bool; 3] = [
         |request| request.is("POST", "/commit", ""),
         |request| request.is("POST", "/images/load", ""),
@@ -80,7 +80,7 @@ pub(crate) async fn an_engine_that_dies_while_a_copy_is_made_leaves_nothing_half
                 if is_here(request) { Fate::Hold(held.clone()) } else { Fate::Pass }
             },
         );
-        let opened = world.engine();
+        let opened = fixture.engine();
         let default = TaskName::default_task();
         let saving = tokio::spawn(async move {
             opened.snapshot(&default, &"one".parse().unwrap(), None, WhileBusy::Stop).await
@@ -95,9 +95,9 @@ pub(crate) async fn an_engine_that_dies_while_a_copy_is_made_leaves_nothing_half
         assert!(!advice.is_empty());
         proxy.pass();
         engine.again().await;
-        assert_eq!(world.out("cat /usr/kept").await, "kept\n");
-        assert_eq!(world.engine().snapshots(None).await.unwrap(), []);
-        assert_eq!(world.images(), Vec::<String>::new());
+        assert_eq!(fixture.out("cat /usr/kept").await, "kept\n");
+        assert_eq!(fixture.engine().snapshots(None).await.unwrap(), []);
+        assert_eq!(fixture.images(), Vec::<String>::new());
     }
-    world.finish().await;
+    fixture.finish().await;
 }

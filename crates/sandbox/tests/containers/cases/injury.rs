@@ -7,71 +7,78 @@ use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::files::WriteOptions;
 use vestal_sandbox::{Error, FilesOnRemoval, StateBefore, TaskName};
 
-use crate::support::{ClearOnDrop, Fate, Request, World, encode, kill, marker, out, run, until};
+use crate::support::{
+    ClearOnDrop, EngineFixture, Fate, Request, encode, kill, marker, out, run, until,
+};
 
-pub(crate) async fn a_container_stopped_killed_paused_or_restarted_is_used_again(world: World) {
-    world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/kept; x=5").await;
-    let container = world.container_id();
+pub(crate) async fn a_container_stopped_killed_paused_or_restarted_is_used_again(
+    fixture: EngineFixture,
+) {
+    fixture.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/kept; x=5").await;
+    let container = fixture.container_id();
     let whole = async || {
-        let sandbox = world.sandbox().await;
+        let sandbox = fixture.sandbox().await;
         assert_eq!(out(&sandbox, "cat ~/kept kept /usr/kept; echo $x").await, "1\n2\n3\n5\n");
-        assert_eq!(world.container_id(), container, "the same one");
+        assert_eq!(fixture.container_id(), container, "the same one");
         assert_eq!(sandbox.generation().await, 1);
         sandbox.state_before()
     };
-    let ask = |verb: &str| world.api.post(&format!("/containers/{container}/{verb}"));
+    let ask = |verb: &str| fixture.api.post(&format!("/containers/{container}/{verb}"));
     ask("stop");
     assert_eq!(whole().await, StateBefore::Stopped);
     ask("kill");
     assert_eq!(whole().await, StateBefore::Stopped);
-    kill(world.first_process());
-    until("it has ended", || async { world.container()["State"]["Running"] == false }).await;
+    kill(fixture.first_process());
+    until("it has ended", || async { fixture.container()["State"]["Running"] == false }).await;
     assert_eq!(whole().await, StateBefore::Stopped);
     ask("pause");
     assert_eq!(whole().await, StateBefore::Running);
     ask("restart");
     assert_eq!(whole().await, StateBefore::Running);
     // Under the eyes of one who uses it.
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     ask("kill");
     assert_eq!(out(&sandbox, "cat ~/kept; echo $x").await, "1\n5\n");
     ask("pause");
     ask("unpause");
     assert_eq!(out(&sandbox, "cat ~/kept; echo $x").await, "1\n5\n");
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_removed_container_is_made_anew_with_its_files(world: World) {
-    world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/gone").await;
-    let sandbox = world.sandbox().await;
-    let container = world.container_id();
-    world.api.remove(&container);
+pub(crate) async fn a_removed_container_is_made_anew_with_its_files(fixture: EngineFixture) {
+    fixture.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/gone").await;
+    let sandbox = fixture.sandbox().await;
+    let container = fixture.container_id();
+    fixture.api.remove(&container);
     assert_eq!(out(&sandbox, "cat ~/kept kept; ls /usr/gone || true").await, "1\n2\n");
-    assert_ne!(world.container_id(), container);
-    assert_eq!(world.sandbox().await.generation().await, 2);
-    world.finish().await;
+    assert_ne!(fixture.container_id(), container);
+    assert_eq!(fixture.sandbox().await.generation().await, 2);
+    fixture.finish().await;
 }
 
-pub(crate) async fn an_image_may_go_from_under_its_container(world: World) {
+pub(crate) async fn an_image_may_go_from_under_its_container(fixture: EngineFixture) {
     let name = format!("127.0.0.1:5000/vestal-test/fleeting-{}", marker());
-    world.api.post(&format!("/images/vestal-test%2Fbase:latest/tag?repo={}&tag=1", encode(&name)));
-    let world = world.set(&format!("terminal.docker_image={name}:1"));
-    world.out("echo 1 > ~/kept; echo 3 > /usr/kept").await;
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
-    let gone = world.api.ask("DELETE", &format!("/images/{}", encode(&format!("{name}:1"))), None);
+    fixture
+        .api
+        .post(&format!("/images/vestal-test%2Fbase:latest/tag?repo={}&tag=1", encode(&name)));
+    let fixture = fixture.set(&format!("terminal.docker_image={name}:1"));
+    fixture.out("echo 1 > ~/kept; echo 3 > /usr/kept").await;
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
+    let gone =
+        fixture.api.ask("DELETE", &format!("/images/{}", encode(&format!("{name}:1"))), None);
     assert_eq!(gone.status, 200, "{}", gone.body);
-    assert_eq!(world.out("cat ~/kept /usr/kept").await, "1\n3\n", "its container needs no name");
+    assert_eq!(fixture.out("cat ~/kept /usr/kept").await, "1\n3\n", "its container needs no name");
 
     // A new one does.
-    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
-    let error = world.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
+    fixture.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    let error = fixture.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
     let Error::Backend { source: BackendError::NoImage { image, .. }, .. } = &error else {
         panic!("{error:?}");
     };
     assert_eq!(*image, format!("{name}:1"));
-    assert_eq!(world.containers(), Vec::<serde_json::Value>::new());
+    assert_eq!(fixture.containers(), Vec::<serde_json::Value>::new());
     assert_eq!(
-        world
+        fixture
             .engine_with(&["terminal.docker_image=vestal-test/base:latest"])
             .list()
             .await
@@ -80,13 +87,13 @@ pub(crate) async fn an_image_may_go_from_under_its_container(world: World) {
         1,
         "its files are there"
     );
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_full_disk_inside_is_an_error_and_nothing_more(world: World) {
-    let world =
-        world.set(r#"terminal.docker_extra_args=["--tmpfs", "/small:rw,size=256k,mode=1777"]"#);
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_full_disk_inside_is_an_error_and_nothing_more(fixture: EngineFixture) {
+    let fixture =
+        fixture.set(r#"terminal.docker_extra_args=["--tmpfs", "/small:rw,size=256k,mode=1777"]"#);
+    let sandbox = fixture.sandbox().await;
     let files = sandbox.files(None).await.unwrap();
     files.write("/small/kept", b"whole", WriteOptions::default()).await.unwrap();
     let filled = run(&sandbox, "x=1; cat /dev/zero > /small/fill").await;
@@ -100,38 +107,42 @@ pub(crate) async fn a_full_disk_inside_is_an_error_and_nothing_more(world: World
         "written whole or not at all"
     );
     assert_eq!(out(&sandbox, "echo $x; ls -A /small").await, "1\nfill\nkept\n");
-    world.finish().await;
+    fixture.finish().await;
 }
 
 /// Returns the name of the default task's container.
-fn name(world: &World) -> String {
-    let hash = world.engine().key(&TaskName::default_task()).hash();
+fn name(fixture: &EngineFixture) -> String {
+    let hash = fixture.engine().key(&TaskName::default_task()).hash();
     format!("vestal-default-{}", &hash[..12])
 }
 
-pub(crate) async fn a_name_that_is_taken_by_a_stranger_is_an_error_that_names_it(world: World) {
-    let name = name(&world);
+pub(crate) async fn a_name_that_is_taken_by_a_stranger_is_an_error_that_names_it(
+    fixture: EngineFixture,
+) {
+    let name = name(&fixture);
     let stranger = serde_json::json!({
         "Image": "vestal-test/base:latest", "Cmd": ["sleep", "1000"],
         "HostConfig": { "NetworkMode": "none" }, "Labels": { "vestal-test-stranger": name },
     });
     let guard =
-        ClearOnDrop { engine: world.api.clone(), label: format!("vestal-test-stranger={name}") };
-    let made = world.api.ask("POST", &format!("/containers/create?name={name}"), Some(&stranger));
+        ClearOnDrop { engine: fixture.api.clone(), label: format!("vestal-test-stranger={name}") };
+    let made = fixture.api.ask("POST", &format!("/containers/create?name={name}"), Some(&stranger));
     assert_eq!(made.status, 201, "{}", made.body);
     let id = made.body["Id"].as_str().unwrap();
-    let error = world.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
+    let error = fixture.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
     let Error::Backend { source, .. } = &error else { panic!("{error:?}") };
     assert!(matches!(source, BackendError::NameTaken { name: taken } if *taken == name));
     assert!(source.advice().is_some());
-    assert_eq!(world.containers(), Vec::<serde_json::Value>::new(), "nothing is left");
-    assert_eq!(world.api.inspect(&name).unwrap()["Id"], id, "the stranger is untouched");
+    assert_eq!(fixture.containers(), Vec::<serde_json::Value>::new(), "nothing is left");
+    assert_eq!(fixture.api.inspect(&name).unwrap()["Id"], id, "the stranger is untouched");
     drop(guard);
-    assert_eq!(world.out("echo ok").await, "ok\n");
-    world.finish().await;
+    assert_eq!(fixture.out("echo ok").await, "ok\n");
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_half_made_container_that_nobody_remembers_is_replaced(world: World) {
+pub(crate) async fn a_half_made_container_that_nobody_remembers_is_replaced(
+    fixture: EngineFixture,
+) {
     // One that runs has a guest, and is started again rather than thrown away.
     let points = [
         ("docker.create.created", false),
@@ -139,27 +150,28 @@ pub(crate) async fn a_half_made_container_that_nobody_remembers_is_replaced(worl
         ("docker.create.started", true),
     ];
     for (point, is_resumed) in points {
-        let mut worker = world.worker_with(&["attach", "default"], &[("VESTAL_FAILPOINT", point)]);
+        let mut worker =
+            fixture.worker_with(&["attach", "default"], &[("VESTAL_FAILPOINT", point)]);
         assert!(!worker.child.wait().await.unwrap().success(), "{point}");
-        assert_eq!(world.containers().len(), 1, "{point}");
-        let before = world.container_id();
-        std::fs::remove_dir_all(world.sandbox_dir("default")).unwrap();
-        assert_eq!(world.out("echo ok").await, "ok\n", "{point}");
-        let after = world.container();
-        assert_eq!(after["Name"].as_str().unwrap().trim_start_matches('/'), name(&world));
+        assert_eq!(fixture.containers().len(), 1, "{point}");
+        let before = fixture.container_id();
+        std::fs::remove_dir_all(fixture.sandbox_dir("default")).unwrap();
+        assert_eq!(fixture.out("echo ok").await, "ok\n", "{point}");
+        let after = fixture.container();
+        assert_eq!(after["Name"].as_str().unwrap().trim_start_matches('/'), name(&fixture));
         assert_eq!(after["Id"] == before, is_resumed, "{point}");
-        world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
+        fixture.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     }
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_slow_engine_makes_one_container_for_all_who_ask(world: World) {
-    let (world, proxy) = world.proxied();
+pub(crate) async fn a_slow_engine_makes_one_container_for_all_who_ask(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
     proxy.rule(|request| {
         let slow = request.creates() || request.starts() || request.lists();
         Fate::Late(Duration::from_millis(if slow { 2000 } else { 300 }))
     });
-    let mut workers: Vec<_> = (0..6).map(|_| world.worker(&["attach", "default"])).collect();
+    let mut workers: Vec<_> = (0..6).map(|_| fixture.worker(&["attach", "default"])).collect();
     let mut instances = BTreeSet::new();
     for worker in &mut workers {
         instances.insert(worker.line().await["instance"].as_str().unwrap().to_owned());
@@ -167,21 +179,23 @@ pub(crate) async fn a_slow_engine_makes_one_container_for_all_who_ask(world: Wor
     assert_eq!(instances.len(), 1, "{instances:?}");
     assert_eq!(proxy.count(Request::creates), 1);
     assert_eq!(proxy.count(Request::starts), 1);
-    assert_eq!(world.containers().len(), 1);
+    assert_eq!(fixture.containers().len(), 1);
     for worker in workers {
         worker.finish().await;
     }
     proxy.pass();
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_directory_to_mount_that_is_not_there_is_an_error_that_names_it(world: World) {
-    let missing = world.scratch("missing");
+pub(crate) async fn a_directory_to_mount_that_is_not_there_is_an_error_that_names_it(
+    fixture: EngineFixture,
+) {
+    let missing = fixture.scratch("missing");
     let volumes = format!(r#"terminal.docker_volumes=["{}:/x"]"#, missing.display());
     let error =
-        world.engine_with(&[&volumes]).sandbox(&TaskName::default_task()).await.unwrap_err();
+        fixture.engine_with(&[&volumes]).sandbox(&TaskName::default_task()).await.unwrap_err();
     assert!(error.to_string().contains(missing.to_str().unwrap()), "{error}");
-    assert_eq!(world.containers(), Vec::<serde_json::Value>::new(), "nothing is left");
+    assert_eq!(fixture.containers(), Vec::<serde_json::Value>::new(), "nothing is left");
     assert!(!missing.exists());
-    world.finish().await;
+    fixture.finish().await;
 }

@@ -6,7 +6,9 @@ use serde_json::Value;
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::{Command, Error, FilesOnRemoval, Notice, Sandbox, TaskName};
 
-use crate::support::{Fate, Hold, World, kill_tree, marker, out, processes_with, run, until};
+use crate::support::{
+    EngineFixture, Fate, Hold, kill_tree, marker, out, processes_with, run, until,
+};
 
 fn remarks(sandbox: &Sandbox) -> Vec<String> {
     let remark = |notice: &Notice| match notice {
@@ -16,13 +18,13 @@ fn remarks(sandbox: &Sandbox) -> Vec<String> {
     sandbox.notices().iter().filter_map(remark).collect()
 }
 
-async fn description(world: &World) -> vestal_sandbox::backend::Description {
-    world.engine().list().await.unwrap().remove(0).description
+async fn description(fixture: &EngineFixture) -> vestal_sandbox::backend::Description {
+    fixture.engine().list().await.unwrap().remove(0).description
 }
 
-pub(crate) async fn the_defaults_confine_and_the_engine_says_so(world: World) {
-    let sandbox = world.sandbox().await;
-    let container = world.container();
+pub(crate) async fn the_defaults_confine_and_the_engine_says_so(fixture: EngineFixture) {
+    let sandbox = fixture.sandbox().await;
+    let container = fixture.container();
     let host = &container["HostConfig"];
     assert_eq!(host["Memory"], 5120_i64 << 20);
     assert_eq!(host["PidsLimit"], 256);
@@ -42,7 +44,7 @@ pub(crate) async fn the_defaults_confine_and_the_engine_says_so(world: World) {
     let mounted = out(&sandbox, "cat /proc/mounts").await;
     let options = |place: &str| -> Vec<String> {
         let line = mounted.lines().rfind(|line| line.split(' ').nth(1) == Some(place));
-        let line = line.unwrap_or_else(|| panic!("{place} is no mount: {mounted}"));
+        let line = line.unwrap_or_else(|| panic!("{place} is not a mount: {mounted}"));
         let mut words = line.split(' ');
         assert_eq!(words.nth(2), Some("tmpfs"), "{line}");
         words.next().unwrap().split(',').map(str::to_owned).collect()
@@ -55,14 +57,14 @@ pub(crate) async fn the_defaults_confine_and_the_engine_says_so(world: World) {
     has("/var/tmp", &["rw", "nosuid", "nodev", "noexec", "size=262144k"]);
     has("/run", &["rw", "nosuid", "nodev", "noexec", "size=65536k"]);
     assert!(!options("/tmp").contains(&"noexec".to_owned()), "programs run from /tmp");
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_required_limit_holds_or_is_an_error(world: World) {
+pub(crate) async fn a_required_limit_holds_or_is_an_error(fixture: EngineFixture) {
     let engine =
-        world.engine_with(&["terminal.container_disk=100", "terminal.require_limits=true"]);
+        fixture.engine_with(&["terminal.container_disk=100", "terminal.require_limits=true"]);
     match engine.sandbox(&TaskName::default_task()).await {
-        Ok(_) => assert_eq!(world.container()["HostConfig"]["StorageOpt"]["size"], "100m"),
+        Ok(_) => assert_eq!(fixture.container()["HostConfig"]["StorageOpt"]["size"], "100m"),
         Err(error) => {
             let Error::Backend { source: BackendError::Unenforceable { key, advice, .. }, .. } =
                 &error
@@ -71,38 +73,41 @@ pub(crate) async fn a_required_limit_holds_or_is_an_error(world: World) {
             };
             assert_eq!(*key, "terminal.container_disk");
             assert!(advice.contains("container_disk"), "{advice}");
-            assert_eq!(world.containers(), Vec::<Value>::new(), "nothing is left");
+            assert_eq!(fixture.containers(), Vec::<Value>::new(), "nothing is left");
         }
     }
-    world.finish().await;
+    fixture.finish().await;
 }
 
 pub(crate) async fn a_limit_that_cannot_be_enforced_is_left_out_and_told_of_if_it_was_set(
-    world: World,
+    fixture: EngineFixture,
 ) {
     // A default is one, also when it stands in the settings.
-    let engine = world.engine_with(&["terminal.container_disk=51200"]);
+    let engine = fixture.engine_with(&["terminal.container_disk=51200"]);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
-    let limited = !world.container()["HostConfig"]["StorageOpt"]["size"].is_null();
-    let unenforced = description(&world).await.unenforced;
+    let limited = !fixture.container()["HostConfig"]["StorageOpt"]["size"].is_null();
+    let unenforced = description(&fixture).await.unenforced;
     assert_eq!(remarks(&sandbox), Vec::<String>::new());
     engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
-    let engine = world.engine_with(&["terminal.container_disk=100"]);
-    let told = remarks(&engine.sandbox(&TaskName::default_task()).await.unwrap());
+    let engine = fixture.engine_with(&["terminal.container_disk=100"]);
+    let reported = remarks(&engine.sandbox(&TaskName::default_task()).await.unwrap());
     if limited {
-        assert_eq!((unenforced.len(), told.len()), (0, 0));
+        assert_eq!((unenforced.len(), reported.len()), (0, 0));
     } else {
         assert_eq!(unenforced, ["terminal.container_disk"]);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("terminal.container_disk cannot be enforced"), "{told:?}");
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(
+            reported[0].starts_with("terminal.container_disk cannot be enforced"),
+            "{reported:?}"
+        );
     }
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_fork_bomb_hits_the_limit_and_the_sandbox_survives(world: World) {
-    let world = world.set("terminal.container_pids=64");
-    let sandbox = world.sandbox().await;
-    let first = world.first_process();
+pub(crate) async fn a_fork_bomb_hits_the_limit_and_the_sandbox_survives(fixture: EngineFixture) {
+    let fixture = fixture.set("terminal.container_pids=64");
+    let sandbox = fixture.sandbox().await;
+    let first = fixture.first_process();
     let mark = marker();
     let bomb = format!(": {mark}; bomb() {{ bomb | bomb & }}; bomb; sleep 1000");
     let job = sandbox.spawn(Command::shell(&*bomb)).await.unwrap();
@@ -114,15 +119,15 @@ pub(crate) async fn a_fork_bomb_hits_the_limit_and_the_sandbox_survives(world: W
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
     kill_tree(&sandbox).await;
     assert_eq!(out(&sandbox, "echo ok").await, "ok\n");
-    assert_eq!(world.first_process(), first, "the guest has survived");
-    world.finish().await;
+    assert_eq!(fixture.first_process(), first, "the guest has survived");
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_memory_hog_is_killed_and_the_guest_is_not(world: World) {
-    let world = world.set("terminal.container_memory=48");
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_memory_hog_is_killed_and_the_guest_is_not(fixture: EngineFixture) {
+    let fixture = fixture.set("terminal.container_memory=48");
+    let sandbox = fixture.sandbox().await;
     run(&sandbox, "x=1").await;
-    let first = world.first_process();
+    let first = fixture.first_process();
     let other = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
     // A shell that keeps all of it in one variable.
     let hog = "hog=$(tr '\\0' x < /dev/zero)";
@@ -130,33 +135,35 @@ pub(crate) async fn a_memory_hog_is_killed_and_the_guest_is_not(world: World) {
     assert_ne!(output.exit.code, Some(0));
     assert_ne!(output.exit.code, Some(124), "nothing stopped it");
     assert_eq!(out(&sandbox, "echo $x").await, "1\n");
-    assert_eq!(world.first_process(), first, "the guest has survived");
+    assert_eq!(fixture.first_process(), first, "the guest has survived");
     let info = sandbox.wait(&other.id, Some(Duration::ZERO)).await.unwrap();
     assert_eq!(info.state, vestal_wire::JobState::Running, "and so has another job");
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn settings_that_weaken_isolation_work_and_are_shown(world: World) {
-    let world = world.set(r#"terminal.docker_extra_args=["--cap-add", "SYS_PTRACE"]"#);
-    let sandbox = world.sandbox().await;
+pub(crate) async fn settings_that_weaken_isolation_work_and_are_shown(fixture: EngineFixture) {
+    let fixture = fixture.set(r#"terminal.docker_extra_args=["--cap-add", "SYS_PTRACE"]"#);
+    let sandbox = fixture.sandbox().await;
     let status = out(&sandbox, "grep CapEff /proc/self/status").await;
     assert_eq!(status, "CapEff:\t00000000000800cb\n");
-    let weakened = description(&world).await.weakened;
+    let weakened = description(&fixture).await.weakened;
     assert_eq!(weakened.len(), 1, "{weakened:?}");
     assert!(weakened[0].contains("SYS_PTRACE"), "{weakened:?}");
     assert!(remarks(&sandbox).iter().any(|remark| remark.contains("SYS_PTRACE")));
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn an_unknown_argument_for_the_engine_is_an_error_that_names_it(world: World) {
-    let settings = world.settings(&[r#"terminal.docker_extra_args=["--no-such-flag"]"#]);
+pub(crate) async fn an_unknown_argument_for_the_engine_is_an_error_that_names_it(
+    fixture: EngineFixture,
+) {
+    let settings = fixture.settings(&[r#"terminal.docker_extra_args=["--no-such-flag"]"#]);
     let error = match vestal_sandbox::Engine::open(settings) {
         Ok(engine) => engine.sandbox(&TaskName::default_task()).await.unwrap_err().to_string(),
         Err(error) => error.to_string(),
     };
     assert!(error.contains("--no-such-flag"), "{error}");
-    assert_eq!(world.containers(), Vec::<Value>::new());
-    world.finish().await;
+    assert_eq!(fixture.containers(), Vec::<Value>::new());
+    fixture.finish().await;
 }
 
 /// Returns the network mode of a container, which is `none` by one of its names.
@@ -164,9 +171,9 @@ fn network(container: &Value) -> String {
     container["HostConfig"]["NetworkMode"].as_str().unwrap().to_owned()
 }
 
-pub(crate) async fn no_network_means_none_on_every_path(world: World) {
-    let (world, proxy) = world.proxied();
-    let world = world.set("terminal.docker_network=false");
+pub(crate) async fn no_network_means_none_on_every_path(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
+    let fixture = fixture.set("terminal.docker_network=false");
     // The container that looks into the image is met before it starts.
     let hold = Hold::new();
     let held = hold.clone();
@@ -176,50 +183,54 @@ pub(crate) async fn no_network_means_none_on_every_path(world: World) {
         }
         Fate::Pass
     });
-    let engine = world.engine();
+    let engine = fixture.engine();
     let making = tokio::spawn(async move { engine.sandbox(&TaskName::default_task()).await });
     hold.reached().await;
-    let errand = world.container();
+    let errand = fixture.container();
     assert!(errand["Name"].as_str().unwrap().contains("vestal-errand-"));
     assert_eq!(network(&errand), "none");
     hold.release();
     let sandbox = making.await.unwrap().unwrap();
-    assert_eq!(network(&world.container()), "none");
+    assert_eq!(network(&fixture.container()), "none");
     assert_eq!(out(&sandbox, "ls /sys/class/net").await, "lo\n");
-    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    fixture.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
 
     // With a network there is one, but for errands.
-    let world = world.set("terminal.docker_network=true");
-    let interfaces = world.out("ls /sys/class/net | wc -l").await;
+    let fixture = fixture.set("terminal.docker_network=true");
+    let interfaces = fixture.out("ls /sys/class/net | wc -l").await;
     assert_ne!(interfaces, "1\n");
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_network_that_is_taken_away_is_gone_for_the_next_caller(world: World) {
-    world.out("echo 1 > ~/kept; echo 2 > kept").await;
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_network_that_is_taken_away_is_gone_for_the_next_caller(
+    fixture: EngineFixture,
+) {
+    fixture.out("echo 1 > ~/kept; echo 2 > kept").await;
+    let sandbox = fixture.sandbox().await;
     let job = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
-    let tight = || world.engine_with(&["terminal.docker_network=false"]);
+    let tight = || fixture.engine_with(&["terminal.docker_network=false"]);
     let error = tight().sandbox(&TaskName::default_task()).await.unwrap_err();
     let Error::Tightened { jobs, .. } = &error else { panic!("{error:?}") };
     assert_eq!(jobs.len(), 1, "{error:?}");
     sandbox.kill(&job.id).await.unwrap();
     drop(sandbox);
     let sandbox = tight().sandbox(&TaskName::default_task()).await.unwrap();
-    assert_eq!(network(&world.container()), "none");
+    assert_eq!(network(&fixture.container()), "none");
     assert_eq!(out(&sandbox, "ls /sys/class/net; cat ~/kept kept").await, "lo\n1\n2\n");
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn changed_limits_and_mounts_are_named_and_applied_on_request(world: World) {
-    world.out("echo 2 > kept").await;
-    let dir = world.scratch("mounted");
+pub(crate) async fn changed_limits_and_mounts_are_named_and_applied_on_request(
+    fixture: EngineFixture,
+) {
+    fixture.out("echo 2 > kept").await;
+    let dir = fixture.scratch("mounted");
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("file"), "mounted\n").unwrap();
     let volumes = format!(r#"terminal.docker_volumes=["{}:/mounted:ro"]"#, dir.display());
     let changed =
         ["terminal.container_memory=6144", "terminal.docker_image=vestal-test/debian:latest"];
-    let sandbox = world.engine_with(&changed).sandbox(&TaskName::default_task()).await.unwrap();
+    let sandbox = fixture.engine_with(&changed).sandbox(&TaskName::default_task()).await.unwrap();
     let Some(Notice::Drift(drift)) =
         sandbox.notices().iter().find(|notice| matches!(notice, Notice::Drift(_)))
     else {
@@ -227,38 +238,38 @@ pub(crate) async fn changed_limits_and_mounts_are_named_and_applied_on_request(w
     };
     let keys: Vec<&str> = drift.iter().map(|drift| &*drift.key).collect();
     assert_eq!(keys, ["terminal.container_memory", "terminal.docker_image"]);
-    assert_eq!(world.container()["HostConfig"]["Memory"], 5120_i64 << 20, "it goes on as it is");
+    assert_eq!(fixture.container()["HostConfig"]["Memory"], 5120_i64 << 20, "it goes on as it is");
     drop(sandbox);
     let recreate =
         ["terminal.on_config_change=recreate", "terminal.container_memory=6144", &volumes];
-    let sandbox = world.engine_with(&recreate).sandbox(&TaskName::default_task()).await.unwrap();
-    assert_eq!(world.container()["HostConfig"]["Memory"], 6144_i64 << 20);
+    let sandbox = fixture.engine_with(&recreate).sandbox(&TaskName::default_task()).await.unwrap();
+    assert_eq!(fixture.container()["HostConfig"]["Memory"], 6144_i64 << 20);
     assert_eq!(out(&sandbox, "cat /mounted/file kept").await, "mounted\n2\n");
     assert_ne!(run(&sandbox, "echo x > /mounted/x").await.exit.code, Some(0));
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn secrets_reach_jobs_and_nothing_that_can_be_inspected(world: World) {
+pub(crate) async fn secrets_reach_jobs_and_nothing_that_can_be_inspected(fixture: EngineFixture) {
     let secret = marker();
-    let world =
-        world.set(&format!(r#"terminal.docker_env={{"SECRET": "{secret}", "PLAIN": "a b"}}"#));
-    let sandbox = world.sandbox().await;
+    let fixture =
+        fixture.set(&format!(r#"terminal.docker_env={{"SECRET": "{secret}", "PLAIN": "a b"}}"#));
+    let sandbox = fixture.sandbox().await;
     // What it prints would be in the job's log.
-    let said = out(&sandbox, "echo ${#SECRET}; echo $PLAIN; touch used-$SECRET").await;
-    assert_eq!(said, "10\na b\n");
-    assert!(world.workspace().join(format!("used-{secret}")).exists());
-    let container = world.container();
+    let printed = out(&sandbox, "echo ${#SECRET}; echo $PLAIN; touch used-$SECRET").await;
+    assert_eq!(printed, "10\na b\n");
+    assert!(fixture.workspace().join(format!("used-{secret}")).exists());
+    let container = fixture.container();
     assert!(!container.to_string().contains(&secret));
-    let cmdline = std::fs::read(format!("/proc/{}/cmdline", world.first_process())).unwrap();
+    let cmdline = std::fs::read(format!("/proc/{}/cmdline", fixture.first_process())).unwrap();
     assert!(!String::from_utf8_lossy(&cmdline).contains(&secret));
     // A session keeps what was set in it, not what it was given.
     run(&sandbox, "own=1").await;
-    let state = world.sandbox_dir("default").join("state");
+    let state = fixture.sandbox_dir("default").join("state");
     assert!(!tree_contains(&state, secret.as_bytes()));
-    let without = world.engine_with(&["terminal.docker_env={}"]);
+    let without = fixture.engine_with(&["terminal.docker_env={}"]);
     let sandbox = without.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "echo [$SECRET] $own").await, "[] 1\n");
-    world.finish().await;
+    fixture.finish().await;
 }
 
 fn tree_contains(dir: &std::path::Path, text: &[u8]) -> bool {

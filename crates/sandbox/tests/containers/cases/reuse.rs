@@ -11,7 +11,7 @@ use vestal_sandbox::{
 };
 use vestal_wire::HostRole;
 
-use crate::support::{Fate, Request, World, marker, out, run, until};
+use crate::support::{EngineFixture, Fate, Request, marker, out, run, until};
 
 const OWNED: &str = "terminal.persist_across_processes=false";
 
@@ -20,14 +20,14 @@ fn labels(container: &Value) -> impl Fn(&str) -> String + use<> {
     move |name| labels[name].as_str().unwrap_or_default().to_owned()
 }
 
-pub(crate) async fn labels_say_whose_a_container_is(world: World) {
+pub(crate) async fn labels_say_whose_a_container_is(fixture: EngineFixture) {
     let tasks =
         [("team/app:v1 🦀", "team_app_v1__".to_owned()), (&*"x".repeat(100), "x".repeat(63))];
     for (task, expected) in tasks {
-        let engine = world.engine();
+        let engine = fixture.engine();
         let task: TaskName = task.parse().unwrap();
         let sandbox = engine.sandbox(&task).await.unwrap();
-        let container = world.container();
+        let container = fixture.container();
         let label = labels(&container);
         assert_eq!(label("vestal-agent"), "1");
         assert_eq!(label("vestal-task-id"), expected);
@@ -42,9 +42,9 @@ pub(crate) async fn labels_say_whose_a_container_is(world: World) {
         engine.remove(&task, FilesOnRemoval::Remove).await.unwrap();
     }
     // One that ends with its process says which that is.
-    let engine = world.engine_with(&[OWNED]);
+    let engine = fixture.engine_with(&[OWNED]);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
-    let label = labels(&world.container());
+    let label = labels(&fixture.container());
     assert_eq!(label("vestal-persist"), "0");
     let owner: Value = serde_json::from_str(&label("vestal-owner")).unwrap();
     assert_eq!(owner["process"]["pid"], std::process::id());
@@ -53,15 +53,17 @@ pub(crate) async fn labels_say_whose_a_container_is(world: World) {
     }
     drop(sandbox);
     assert!(engine.close(Duration::from_mins(1)).await);
-    world.finish().await;
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_profile_is_on_the_label_and_keeps_its_sandboxes_apart(world: World) {
-    world.out("echo default > /workspace/whose").await;
-    let work = world.engine_of("work");
+pub(crate) async fn a_profile_is_on_the_label_and_keeps_its_sandboxes_apart(
+    fixture: EngineFixture,
+) {
+    fixture.out("echo default > /workspace/whose").await;
+    let work = fixture.engine_of("work");
     let sandbox = work.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "ls /workspace").await, "");
-    let mut labels: Vec<String> = world
+    let mut labels: Vec<String> = fixture
         .containers()
         .iter()
         .map(|listed| listed["Labels"]["vestal-profile"].as_str().unwrap().to_owned())
@@ -69,55 +71,55 @@ pub(crate) async fn a_profile_is_on_the_label_and_keeps_its_sandboxes_apart(worl
     labels.sort();
     assert_eq!(labels, ["default", "work"]);
     // Neither sees, nor reaps, what is the other's.
-    assert_eq!(world.engine().list().await.unwrap().len(), 1);
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
+    assert_eq!(fixture.engine().list().await.unwrap().len(), 1);
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
     assert_eq!(work.prune(false).await.unwrap(), []);
     work.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
-    assert_eq!(world.out("cat whose").await, "default\n");
-    world.finish().await;
+    assert_eq!(fixture.out("cat whose").await, "default\n");
+    fixture.finish().await;
 }
 
-pub(crate) async fn attaching_and_using_asks_the_engine_nothing(world: World) {
+pub(crate) async fn attaching_and_using_asks_the_engine_nothing(fixture: EngineFixture) {
     // The sweep asks, in the background.
-    let (world, proxy) = world.set("terminal.orphan_reaper=false").proxied();
-    world.out("x=1").await;
+    let (fixture, proxy) = fixture.set("terminal.orphan_reaper=false").proxied();
+    fixture.out("x=1").await;
     proxy.take();
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     assert_eq!(sandbox.state_before(), StateBefore::Running);
     assert_eq!(out(&sandbox, "echo $x").await, "1\n");
     let files = sandbox.files(None).await.unwrap();
     assert!(files.read("/etc/passwd", 10_000).await.is_ok());
     let job = sandbox.spawn(Command::shell("exit 3")).await.unwrap();
     sandbox.wait(&job.id, None).await.unwrap();
-    world.worker(&["run", "default", "true"]).done().await;
+    fixture.worker(&["run", "default", "true"]).done().await;
     assert_eq!(proxy.take(), []);
-    world.finish().await;
+    fixture.finish().await;
 }
 
 pub(crate) async fn a_running_container_is_found_by_its_label_when_the_record_is_lost(
-    world: World,
+    fixture: EngineFixture,
 ) {
-    let (world, proxy) = world.proxied();
-    world.out("x=1").await;
-    let container = world.container_id();
-    std::fs::remove_file(world.sandbox_dir("default").join("sandbox.json")).unwrap();
+    let (fixture, proxy) = fixture.proxied();
+    fixture.out("x=1").await;
+    let container = fixture.container_id();
+    std::fs::remove_file(fixture.sandbox_dir("default").join("sandbox.json")).unwrap();
     proxy.take();
-    assert_eq!(world.out("echo $x").await, "1\n");
+    assert_eq!(fixture.out("echo $x").await, "1\n");
     assert_eq!(proxy.count(Request::creates), 0);
     assert_eq!(proxy.count(Request::starts), 0);
-    assert_eq!(world.container_id(), container);
-    world.finish().await;
+    assert_eq!(fixture.container_id(), container);
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_stopped_container_is_started_and_not_made(world: World) {
-    let (world, proxy) = world.proxied();
-    world.out("x=1").await;
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
+pub(crate) async fn a_stopped_container_is_started_and_not_made(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
+    fixture.out("x=1").await;
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
     proxy.take();
-    assert_eq!(world.out("echo $x").await, "1\n");
+    assert_eq!(fixture.out("echo $x").await, "1\n");
     assert_eq!(proxy.count(|request| request.is("POST", "/containers/create", "")), 0);
     assert_eq!(proxy.count(Request::starts), 1);
-    world.finish().await;
+    fixture.finish().await;
 }
 
 /// Makes the next request of a kind fail.
@@ -139,53 +141,55 @@ fn recreated(sandbox: &Sandbox) -> bool {
     sandbox.notices().iter().any(|notice| matches!(notice, Notice::Recreated { .. }))
 }
 
-pub(crate) async fn only_a_container_that_is_lost_is_set_aside_for_a_fresh_one(world: World) {
-    let (world, proxy) = world.proxied();
-    world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/own").await;
-    let (container, name) = (world.container_id(), world.names().remove(0));
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
+pub(crate) async fn only_a_container_that_is_lost_is_set_aside_for_a_fresh_one(
+    fixture: EngineFixture,
+) {
+    let (fixture, proxy) = fixture.proxied();
+    fixture.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/own").await;
+    let (container, name) = (fixture.container_id(), fixture.names().remove(0));
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
     // What passes leaves it as it is.
     for words in ["no space left on device", "device or resource busy"] {
         answer_once(&proxy, Request::starts, words);
-        let error = world.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
+        let error = fixture.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
         assert!(matches!(error, Error::StartFailed { .. }), "{error:?}");
-        assert_eq!(world.names(), [&*name]);
+        assert_eq!(fixture.names(), [&*name]);
     }
-    assert_eq!(world.out("cat /usr/own").await, "3\n");
-    assert_eq!(world.container_id(), container);
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
+    assert_eq!(fixture.out("cat /usr/own").await, "3\n");
+    assert_eq!(fixture.container_id(), container);
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
     answer_once(&proxy, Request::starts, "layer does not exist");
-    let sandbox = world.sandbox().await;
+    let sandbox = fixture.sandbox().await;
     assert!(recreated(&sandbox), "{:?}", sandbox.notices());
     assert_eq!(out(&sandbox, "cat ~/kept kept; ls /usr/own || true").await, "1\n2\n");
-    assert_eq!(world.api.inspect(&aside(&world, &name)).unwrap()["Id"], container);
-    world.finish().await;
+    assert_eq!(fixture.api.inspect(&aside(&fixture, &name)).unwrap()["Id"], container);
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(world: World) {
-    let (world, proxy) = world.proxied();
-    world.out("echo 2 > kept; echo 3 > /usr/own").await;
-    let (container, name) = (world.container_id(), world.names().remove(0));
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
+pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
+    fixture.out("echo 2 > kept; echo 3 > /usr/own").await;
+    let (container, name) = (fixture.container_id(), fixture.names().remove(0));
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
     // What passes at once is not even noticed.
     fail_once(&proxy, Request::inspects);
-    let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let engine = fixture.engine_with(&["terminal.orphan_reaper=false"]);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "cat kept /usr/own").await, "2\n3\n");
-    assert_eq!((world.container_id(), world.names()), (container.clone(), vec![name.clone()]));
+    assert_eq!((fixture.container_id(), fixture.names()), (container.clone(), vec![name.clone()]));
     drop(sandbox);
     engine.stop(&TaskName::default_task()).await.unwrap();
-    // What does not is an error, and making it anew a person's word.
+    // What does not is an error, and rebuilding it a person's word.
     let broken = serde_json::json!({ "message": "something broke" }).to_string();
     proxy.rule(
         move |request| {
             if request.inspects() { Fate::Answer(500, broken.clone()) } else { Fate::Pass }
         },
     );
-    let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let engine = fixture.engine_with(&["terminal.orphan_reaper=false"]);
     let error = engine.sandbox(&TaskName::default_task()).await.unwrap_err();
     assert!(error.to_string().contains("something broke"), "{error}");
-    assert_eq!(world.names(), [&*name]);
+    assert_eq!(fixture.names(), [&*name]);
     proxy.rule(move |request| {
         let is_old = request.inspects() && request.path.contains(&container);
         if is_old { Fate::failure() } else { Fate::Pass }
@@ -197,14 +201,14 @@ pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(world: World) {
     proxy.pass();
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "cat kept; ls /usr/own || true").await, "2\n");
-    aside(&world, &name);
-    world.finish().await;
+    aside(&fixture, &name);
+    fixture.finish().await;
 }
 
 /// Returns the name of the container that was set aside for the one that now
 /// has the name.
-fn aside(world: &World, name: &str) -> String {
-    let mut names = world.names();
+fn aside(fixture: &EngineFixture, name: &str) -> String {
+    let mut names = fixture.names();
     names.sort();
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(names[0], name);
@@ -214,11 +218,11 @@ fn aside(world: &World, name: &str) -> String {
 
 /// Leaves two running containers of one sandbox, as they can be when its
 /// directory was lost and found again: the recorded one, and another.
-async fn twins(world: &World) -> (String, String) {
-    let instance = world.sandbox().await.instance().await;
-    let first = world.container();
+async fn twins(fixture: &EngineFixture) -> (String, String) {
+    let instance = fixture.sandbox().await.instance().await;
+    let first = fixture.container();
     let other = marker() + "abcdef";
-    let instances = world.sandbox_dir("default").join("instances");
+    let instances = fixture.sandbox_dir("default").join("instances");
     let (from, to) = (instances.join(&instance), instances.join(&other));
     for dir in ["", "boot", "io", "state"] {
         std::fs::create_dir(to.join(dir)).unwrap();
@@ -244,127 +248,131 @@ async fn twins(world: &World) -> (String, String) {
     // As one that was moved aside and started again by somebody.
     let own = first["Name"].as_str().unwrap().trim_start_matches('/');
     let name = format!("{own}-aside-0a1b2c3d");
-    let made = world.api.ask("POST", &format!("/containers/create?name={name}"), Some(&body));
+    let made = fixture.api.ask("POST", &format!("/containers/create?name={name}"), Some(&body));
     assert_eq!(made.status, 201, "{}", made.body);
-    world.api.post(&format!("/containers/{name}/start"));
+    fixture.api.post(&format!("/containers/{name}/start"));
     until("its guest listens", || async { to.join("io/guest.sock").exists() }).await;
     (first["Id"].as_str().unwrap().to_owned(), made.body["Id"].as_str().unwrap().to_owned())
 }
 
-fn is_running(world: &World, container: &str) -> bool {
-    world.api.inspect(container).unwrap()["State"]["Running"] == true
+fn is_running(fixture: &EngineFixture, container: &str) -> bool {
+    fixture.api.inspect(container).unwrap()["State"]["Running"] == true
 }
 
-pub(crate) async fn of_several_containers_the_running_one_is_used(world: World) {
-    let (world, proxy) = world.proxied();
-    let (recorded, other) = twins(&world).await;
-    world.api.post(&format!("/containers/{recorded}/stop"));
+pub(crate) async fn of_several_containers_the_running_one_is_used(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
+    let (recorded, other) = twins(&fixture).await;
+    fixture.api.post(&format!("/containers/{recorded}/stop"));
     proxy.take();
-    assert_eq!(world.out("hostname").await.trim(), &other[..12]);
+    assert_eq!(fixture.out("hostname").await.trim(), &other[..12]);
     assert_eq!(proxy.count(Request::starts), 0);
-    assert!(!is_running(&world, &recorded));
+    assert!(!is_running(&fixture, &recorded));
     // And goes on being used when both run.
-    world.api.post(&format!("/containers/{recorded}/start"));
-    assert_eq!(world.out("hostname").await.trim(), &other[..12]);
-    world.finish().await;
+    fixture.api.post(&format!("/containers/{recorded}/start"));
+    assert_eq!(fixture.out("hostname").await.trim(), &other[..12]);
+    fixture.finish().await;
 }
 
-pub(crate) async fn an_idle_duplicate_is_stopped_and_a_busy_one_is_reported(world: World) {
-    let (recorded, other) = twins(&world).await;
-    let name = world.api.inspect(&other).unwrap()["Name"].as_str().unwrap().to_owned();
+pub(crate) async fn an_idle_duplicate_is_stopped_and_a_busy_one_is_reported(
+    fixture: EngineFixture,
+) {
+    let (recorded, other) = twins(&fixture).await;
+    let name = fixture.api.inspect(&other).unwrap()["Name"].as_str().unwrap().to_owned();
     let name = name.trim_start_matches('/').to_owned();
-    let connection = connect(&world, &other).await;
+    let connection = connect(&fixture, &other).await;
     let job = job::spawn_background(&connection, Command::shell("sleep 1000")).await.unwrap();
     // The recorded one has to be looked at.
-    world.api.post(&format!("/containers/{recorded}/pause"));
-    let sandbox = world.sandbox().await;
+    fixture.api.post(&format!("/containers/{recorded}/pause"));
+    let sandbox = fixture.sandbox().await;
     assert_eq!(out(&sandbox, "hostname").await.trim(), &recorded[..12]);
     assert_eq!(sandbox.notices(), [Notice::Duplicate { name }]);
-    assert!(is_running(&world, &other), "it was left alone");
+    assert!(is_running(&fixture, &other), "it was left alone");
     job::kill(&connection, &job.id).await.unwrap();
     drop(connection);
     until("it idles and is stopped", || async {
-        world.api.post(&format!("/containers/{recorded}/pause"));
-        let sandbox = world.sandbox().await;
+        fixture.api.post(&format!("/containers/{recorded}/pause"));
+        let sandbox = fixture.sandbox().await;
         assert_eq!(out(&sandbox, "hostname").await.trim(), &recorded[..12]);
-        !is_running(&world, &other)
+        !is_running(&fixture, &other)
     })
     .await;
-    assert!(is_running(&world, &recorded));
-    world.finish().await;
+    assert!(is_running(&fixture, &recorded));
+    fixture.finish().await;
 }
 
 /// A container that a person made of an image of the sandbox has its labels.
 pub(crate) async fn a_container_of_an_image_committed_from_a_sandbox_is_never_touched(
-    world: World,
+    fixture: EngineFixture,
 ) {
     let task = TaskName::default_task();
-    world.out("echo kept > kept").await;
-    let own = world.container_id();
+    fixture.out("echo kept > kept").await;
+    let own = fixture.container_id();
     let image = format!("vestal-test/committed-{}", marker());
-    let committed = world.api.ask("POST", &format!("/commit?container={own}&repo={image}"), None);
+    let committed = fixture.api.ask("POST", &format!("/commit?container={own}&repo={image}"), None);
     assert_eq!(committed.status, 201, "{}", committed.body);
     let body = json!({ "Image": image, "Entrypoint": ["sleep"], "Cmd": ["1000"] });
-    let theirs = world.api.ask("POST", "/containers/create", Some(&body));
+    let theirs = fixture.api.ask("POST", "/containers/create", Some(&body));
     assert_eq!(theirs.status, 201, "{}", theirs.body);
     let theirs = theirs.body["Id"].as_str().unwrap().to_owned();
-    world.api.post(&format!("/containers/{theirs}/start"));
-    let label = labels(&world.api.inspect(&theirs).unwrap());
-    assert_eq!(label("vestal-key"), world.engine().key(&task).hash(), "it inherits the labels");
+    fixture.api.post(&format!("/containers/{theirs}/start"));
+    let label = labels(&fixture.api.inspect(&theirs).unwrap());
+    assert_eq!(label("vestal-key"), fixture.engine().key(&task).hash(), "it inherits the labels");
 
     // The sandbox's own container is gone, so that its labels are looked for.
-    world.api.remove(&own);
-    assert!(!world.engine().stop(&task).await.unwrap());
-    assert!(is_running(&world, &theirs), "stop");
-    assert_eq!(world.out("cat kept").await, "kept\n");
-    assert!(is_running(&world, &theirs), "run");
-    let removal = world.engine().remove(&task, FilesOnRemoval::Remove).await.unwrap();
+    fixture.api.remove(&own);
+    assert!(!fixture.engine().stop(&task).await.unwrap());
+    assert!(is_running(&fixture, &theirs), "stop");
+    assert_eq!(fixture.out("cat kept").await, "kept\n");
+    assert!(is_running(&fixture, &theirs), "run");
+    let removal = fixture.engine().remove(&task, FilesOnRemoval::Remove).await.unwrap();
     assert_eq!(removal.instances, 2, "the lost one and the one made anew");
-    assert!(is_running(&world, &theirs), "rm");
-    world.api.post(&format!("/containers/{theirs}/kill"));
-    assert_eq!(world.engine().prune(false).await.unwrap(), []);
-    assert!(world.api.inspect(&theirs).is_some(), "prune");
+    assert!(is_running(&fixture, &theirs), "rm");
+    fixture.api.post(&format!("/containers/{theirs}/kill"));
+    assert_eq!(fixture.engine().prune(false).await.unwrap(), []);
+    assert!(fixture.api.inspect(&theirs).is_some(), "prune");
 
-    world.api.remove(&theirs);
-    world.api.ask("DELETE", &format!("/images/{image}"), None);
-    world.finish().await;
+    fixture.api.remove(&theirs);
+    fixture.api.ask("DELETE", &format!("/images/{image}"), None);
+    fixture.finish().await;
 }
 
 /// Connects to the guest in a container that no record names.
-async fn connect(world: &World, container: &str) -> Connection {
-    let instance = labels(&world.api.inspect(container).unwrap())("vestal-instance");
-    let instances = world.sandbox_dir("default").join("instances");
+async fn connect(fixture: &EngineFixture, container: &str) -> Connection {
+    let instance = labels(&fixture.api.inspect(container).unwrap())("vestal-instance");
+    let instances = fixture.sandbox_dir("default").join("instances");
     let socket = instances.join(&instance).join("io/guest.sock");
     let stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
     Connection::open(stream, HostRole::User, Some(instance)).await.unwrap()
 }
 
-pub(crate) async fn without_persistence_nothing_is_looked_for(world: World) {
-    let (world, proxy) = world.proxied();
-    world.out("true").await;
-    let shared = world.container_id();
+pub(crate) async fn without_persistence_nothing_is_looked_for(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
+    fixture.out("true").await;
+    let shared = fixture.container_id();
     proxy.take();
-    let engine = world.engine_with(&[OWNED, "terminal.orphan_reaper=false"]);
+    let engine = fixture.engine_with(&[OWNED, "terminal.orphan_reaper=false"]);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.state_before(), StateBefore::Absent);
     assert_eq!(proxy.count(Request::creates), 1);
     assert_eq!(proxy.count(Request::lists), 0, "{:?}", proxy.take());
-    assert_eq!(world.containers().len(), 2);
+    assert_eq!(fixture.containers().len(), 2);
     assert!(engine.close(Duration::from_mins(1)).await);
-    assert_eq!(world.container_id(), shared, "what the process had is gone, and no more");
-    world.finish().await;
+    assert_eq!(fixture.container_id(), shared, "what the process had is gone, and no more");
+    fixture.finish().await;
 }
 
-pub(crate) async fn an_engine_that_is_not_there_is_an_error_and_changes_nothing(world: World) {
-    world.out("x=1; echo 1 > ~/kept").await;
-    let container = world.container_id();
-    world.engine().stop(&TaskName::default_task()).await.unwrap();
-    let missing = world.scratch("missing.sock");
-    let deaf = world.scratch("deaf.sock");
+pub(crate) async fn an_engine_that_is_not_there_is_an_error_and_changes_nothing(
+    fixture: EngineFixture,
+) {
+    fixture.out("x=1; echo 1 > ~/kept").await;
+    let container = fixture.container_id();
+    fixture.engine().stop(&TaskName::default_task()).await.unwrap();
+    let missing = fixture.scratch("missing.sock");
+    let deaf = fixture.scratch("deaf.sock");
     // A socket without anyone behind it.
     drop(std::os::unix::net::UnixListener::bind(&deaf).unwrap());
     for socket in [missing, deaf] {
-        let engine = world.engine_at(&format!("unix://{}", socket.display()));
+        let engine = fixture.engine_at(&format!("unix://{}", socket.display()));
         let error = engine.sandbox(&TaskName::default_task()).await.unwrap_err();
         let Error::Backend { source, .. } = &error else { panic!("{error:?}") };
         assert!(matches!(source, BackendError::Unreachable { .. }), "{source:?}");
@@ -377,25 +385,25 @@ pub(crate) async fn an_engine_that_is_not_there_is_an_error_and_changes_nothing(
         assert!(engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.is_err());
         assert!(engine.stop(&TaskName::default_task()).await.is_err());
     }
-    assert_eq!(world.out("echo $x; cat ~/kept").await, "1\n1\n");
-    assert_eq!(world.container_id(), container);
-    world.finish().await;
+    assert_eq!(fixture.out("echo $x; cat ~/kept").await, "1\n1\n");
+    assert_eq!(fixture.container_id(), container);
+    fixture.finish().await;
 }
 
-pub(crate) async fn cleanup_lets_go_and_force_removes(world: World) {
-    let (world, proxy) = world.proxied();
-    let engine = world.engine();
+pub(crate) async fn cleanup_lets_go_and_force_removes(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
+    let engine = fixture.engine();
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert!(sandbox.wait_for_cleanup(Duration::ZERO).await, "nothing to wait for");
     run(&sandbox, "x=1; echo 2 > kept").await;
-    let container = world.container_id();
+    let container = fixture.container_id();
     proxy.take();
     sandbox.cleanup(Cleanup::Release);
     assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
     assert_eq!(proxy.take(), [], "neither stopped nor removed");
     let again = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&again, "echo $x").await, "1\n");
-    assert_eq!(world.container_id(), container);
+    assert_eq!(fixture.container_id(), container);
 
     proxy.rule(|request| {
         let removes = request.is("DELETE", "/containers/", "");
@@ -404,13 +412,13 @@ pub(crate) async fn cleanup_lets_go_and_force_removes(world: World) {
     again.cleanup(Cleanup::ForceRemove);
     assert!(!again.wait_for_cleanup(Duration::from_millis(200)).await, "not so soon");
     assert!(again.wait_for_cleanup(Duration::from_mins(1)).await);
-    assert_eq!(world.containers(), Vec::<Value>::new());
-    assert_eq!(world.out("cat kept").await, "2\n", "its files stay");
-    world.finish().await;
+    assert_eq!(fixture.containers(), Vec::<Value>::new());
+    assert_eq!(fixture.out("cat kept").await, "2\n", "its files stay");
+    fixture.finish().await;
 }
 
-pub(crate) async fn a_sandbox_that_was_never_quite_made_leaves_nothing(world: World) {
-    let (world, proxy) = world.proxied();
+pub(crate) async fn a_sandbox_that_was_never_quite_made_leaves_nothing(fixture: EngineFixture) {
+    let (fixture, proxy) = fixture.proxied();
     let steps: [fn(&Request) -> bool; 4] = [
         |request| request.is("POST", "/containers/create", ""),
         Request::creates,
@@ -423,16 +431,16 @@ pub(crate) async fn a_sandbox_that_was_never_quite_made_leaves_nothing(world: Wo
         for (fate, set) in ways {
             let failing = fate.clone();
             proxy.rule(move |request| if step(request) { failing.clone() } else { Fate::Pass });
-            let engine = world.engine_with(&[set]);
+            let engine = fixture.engine_with(&[set]);
             let made = engine.sandbox(&TaskName::default_task()).await;
             assert!(made.is_err(), "{number} {fate:?} {set}");
             engine.close(Duration::from_mins(1)).await;
-            let left = world.names();
+            let left = fixture.names();
             assert!(left.is_empty(), "{number} {fate:?} {set}: {left:?}");
         }
         proxy.pass();
-        assert_eq!(world.out("echo ok").await, "ok\n");
-        world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
+        assert_eq!(fixture.out("echo ok").await, "ok\n");
+        fixture.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     }
-    world.finish().await;
+    fixture.finish().await;
 }

@@ -6,51 +6,53 @@ use std::time::Duration;
 use vestal_sandbox::{FilesOnRemoval, TaskName};
 use vestal_testkit::random::{Random, soak};
 
-use crate::support::{Worker, World, until};
+use crate::support::{EngineFixture, Worker, until};
 
-pub(crate) async fn a_soak_of_racing_and_dying_processes_leaves_one_sandbox(world: World) {
+pub(crate) async fn a_soak_of_racing_and_dying_processes_leaves_one_sandbox(
+    fixture: EngineFixture,
+) {
     let rounds = soak("VESTAL_SOAK_ROUNDS", 20);
     let seed = soak("VESTAL_SOAK_SEED", 20_260_101);
     let mut random = Random::new(seed);
-    world.out("echo kept > ~/file").await;
+    fixture.out("echo kept > ~/file").await;
     for round in 0..rounds {
         let about = format!("seed {seed}, round {round}");
         let text = format!("echo {round} >> ran-{round}; sleep 0.{:02}", random.below(40));
         // One that may be killed at any time, and up to two that are in its way.
         let mut workers = vec![match random.below(6) {
-            0 => world.worker(&["stop", "default"]),
-            1 => world.worker(&["remove", "default"]),
-            2 => world.worker(&["attach", "default"]),
-            _ => world.worker(&["run", "default", &text]),
+            0 => fixture.worker(&["stop", "default"]),
+            1 => fixture.worker(&["remove", "default"]),
+            2 => fixture.worker(&["attach", "default"]),
+            _ => fixture.worker(&["run", "default", &text]),
         }];
         for _ in 0..random.below(3) {
             let verb = ["attach", "stop", "remove"][usize::try_from(random.below(3)).unwrap()];
-            workers.push(world.worker(&[verb, "default"]));
+            workers.push(fixture.worker(&[verb, "default"]));
         }
         // A creation takes about a second, an attach a hundredth of that.
         let most = [20, 200, 1500][usize::try_from(random.below(3)).unwrap()];
         tokio::time::sleep(Duration::from_millis(random.below(most))).await;
         drop(workers[0].child.start_kill());
         if random.below(4) == 0 {
-            for listed in world.containers() {
+            for listed in fixture.containers() {
                 if listed["State"] == "running" {
                     let id = listed["Id"].as_str().unwrap();
-                    world.api.try_ask("POST", &format!("/containers/{id}/kill"), None);
+                    fixture.api.try_ask("POST", &format!("/containers/{id}/kill"), None);
                 }
             }
         }
         for worker in workers {
             ended(worker, &about).await;
         }
-        let lines = world.out(&format!("cat ran-{round} 2>/dev/null || true")).await;
+        let lines = fixture.out(&format!("cat ran-{round} 2>/dev/null || true")).await;
         assert!(lines.lines().count() <= 1, "{about}: ran twice");
         // One later start puts everything right.
-        assert_eq!(world.out("cat ~/file").await, "kept\n", "{about}");
-        assert_one(&world, &about);
+        assert_eq!(fixture.out("cat ~/file").await, "kept\n", "{about}");
+        assert_one(&fixture, &about);
     }
-    clear_errands(&world).await;
-    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
-    world.finish().await;
+    clear_errands(&fixture).await;
+    fixture.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    fixture.finish().await;
 }
 
 async fn ended(worker: Worker, about: &str) {
@@ -59,11 +61,11 @@ async fn ended(worker: Worker, about: &str) {
 }
 
 /// Checks that one container runs and that no other one is left, but for those
-/// of errands: nobody waits for what a dead process was told by them, and they
+/// of errands: nobody waits for their answers to a dead process, and they
 /// go with the reaper.
-fn assert_one(world: &World, about: &str) {
+fn assert_one(fixture: &EngineFixture, about: &str) {
     let mut seen: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for listed in world.containers() {
+    for listed in fixture.containers() {
         let kind = match &listed["Labels"]["vestal-errand"] {
             serde_json::Value::Null => "sandbox",
             _ => "errand",
@@ -75,16 +77,16 @@ fn assert_one(world: &World, about: &str) {
 }
 
 /// Removes what the reaper would, given time.
-async fn clear_errands(world: &World) {
-    for listed in world.containers() {
+async fn clear_errands(fixture: &EngineFixture) {
+    for listed in fixture.containers() {
         if listed["Labels"]["vestal-errand"].is_null() {
             continue;
         }
         let id = listed["Id"].as_str().unwrap().to_owned();
         until("an errand ends by itself", || async {
-            world.api.inspect(&id).is_none_or(|seen| seen["State"]["Running"] == false)
+            fixture.api.inspect(&id).is_none_or(|seen| seen["State"]["Running"] == false)
         })
         .await;
-        world.api.remove(&id);
+        fixture.api.remove(&id);
     }
 }

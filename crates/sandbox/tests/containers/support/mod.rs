@@ -1,5 +1,6 @@
 //! What the cases stand on: engines, homes and other processes.
 
+mod fixture;
 mod own_engine;
 mod process;
 mod proxy;
@@ -7,12 +8,11 @@ mod uses;
 #[path = "../../conformance/support/worker.rs"]
 #[expect(dead_code, reason = "the conformance suite needs more of it")]
 mod worker;
-mod world;
 
+pub(crate) use fixture::{EngineFixture, out, run};
 pub(crate) use own_engine::OwnEngine;
 pub(crate) use process::{kill, marker, processes_with, until};
 pub(crate) use proxy::{Fate, Hold, Proxy, Request};
 pub(crate) use uses::{kill_tree, restarted, use_all};
 pub(crate) use vestal_testkit::engines::{ClearOnDrop, EngineApi, encode, given};
 pub(crate) use worker::Worker;
-pub(crate) use world::{World, out, run};

@@ -5,7 +5,7 @@ use std::path::Path;
 use vestal_testkit::living;
 pub(crate) use vestal_testkit::{kill, marker, processes_with, until_async as until};
 
-/// Returns the living processes that have files of a world mounted where only
+/// Returns the living processes that have files of a fixture mounted where only
 /// its containers do, or whose program is one of its.
 pub(crate) fn processes_of(root: &Path) -> Vec<u32> {
     let name = root.file_name().unwrap().to_str().unwrap();

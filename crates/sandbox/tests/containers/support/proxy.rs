@@ -95,7 +95,7 @@ impl Hold {
         self.reached.subscribe().wait_for(|reached| *reached).await.unwrap();
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub(crate) fn release(&self) {
         self.released.send_replace(true);
     }
@@ -197,7 +197,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Carries one request and its answer. Both sides are told that the connection
+/// Carries one request and its answer. Both sides learn that the connection
 /// ends with it, so that every request comes by a connection of its own.
 async fn relay(mut caller: UnixStream, shared: Arc<Shared>) -> Option<()> {
     let mut head = Vec::new();

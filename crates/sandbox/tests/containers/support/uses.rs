@@ -5,7 +5,7 @@ use vestal_sandbox::job::{Follow, JobEvent};
 use vestal_sandbox::{Command, CommandInput, Sandbox, TaskName};
 use vestal_wire::{Cause, JobExit, JobState, SearchQuery, WindowSize};
 
-use super::{World, marker, out, processes_with, run, until};
+use super::{EngineFixture, marker, out, processes_with, run, until};
 
 /// Uses a sandbox in every way there is.
 pub(crate) async fn use_all(sandbox: &Sandbox) {
@@ -75,7 +75,7 @@ pub(crate) async fn kill_tree(sandbox: &Sandbox) {
 }
 
 /// Stops the sandbox and returns it started again.
-pub(crate) async fn restarted(world: &World) -> Sandbox {
-    assert!(world.engine().stop(&TaskName::default_task()).await.unwrap());
-    world.sandbox().await
+pub(crate) async fn restarted(fixture: &EngineFixture) -> Sandbox {
+    assert!(fixture.engine().stop(&TaskName::default_task()).await.unwrap());
+    fixture.sandbox().await
 }

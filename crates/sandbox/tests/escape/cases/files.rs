@@ -16,7 +16,7 @@ pub(crate) async fn secrets_of_the_host_cannot_be_read(cell: &Cell) {
 }
 
 pub(crate) async fn files_of_the_host_cannot_be_written(cell: &Cell) {
-    let dir = cell.world.scratch("victims");
+    let dir = cell.fixture.scratch("victims");
     std::fs::create_dir(&dir).unwrap();
     let mut attempts = Vec::new();
     for way in ["", "/proc/1/root", "/proc/self/root", "/proc/self/cwd/../../../../../../.."] {

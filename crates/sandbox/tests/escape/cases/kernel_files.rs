@@ -18,7 +18,7 @@ const SETTINGS: [&str; 12] = [
     "fs/ext4",
 ];
 
-/// Files below `/proc` that tell of the machine's memory and doings.
+/// Files below `/proc` that report the machine's memory and doings.
 const SECRETS: [&str; 7] =
     ["kcore", "kmsg", "keys", "timer_list", "sched_debug", "latency_stats", "vmallocinfo"];
 
@@ -78,7 +78,7 @@ pub(crate) async fn devices_cannot_be_made(cell: &Cell) {
     let dir = if cell.is_enclosed() {
         "/workspace".to_owned()
     } else {
-        cell.world.user_home().display().to_string()
+        cell.fixture.user_home().display().to_string()
     };
     cell.expect_refused(&[
         &format!("make-device={dir}/null"),

@@ -14,7 +14,7 @@ struct Victim {
 
 impl Victim {
     fn new(cell: &Cell) -> Self {
-        let dir = cell.world.scratch("victim");
+        let dir = cell.fixture.scratch("victim");
         std::fs::create_dir(&dir).unwrap();
         std::fs::write(dir.join("file"), "as it was").unwrap();
         Self { dir }
@@ -36,7 +36,7 @@ async fn stop(cell: &Cell) {
     cell.engine(&[]).stop(&TaskName::default_task()).await.unwrap();
 }
 
-/// Returns every file below a directory whose content tells of the victim.
+/// Returns every file below a directory whose content shows the victim.
 fn copies(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in dir.read_dir().into_iter().flatten().flatten() {
@@ -65,7 +65,7 @@ pub(crate) async fn links_in_the_files_of_a_sandbox_are_not_followed_at_its_star
     stop(cell).await;
     assert_eq!(cell.run("echo runs").await, "runs\n");
     victim.assert_untouched();
-    // Nor are they by whoever puts a file there: it leads to where it does inside.
+    // Nor when a file is put there: the link leads to where it does inside.
     let sandbox = cell.engine(&[]).sandbox(&TaskName::default_task()).await.unwrap();
     let files = sandbox.files(None).await.unwrap();
     files.write("/workspace/y", b"changed", WriteOptions::default()).await.ok();
@@ -81,7 +81,7 @@ pub(crate) async fn links_in_the_files_of_a_sandbox_are_not_followed_at_its_star
 
 pub(crate) async fn links_where_something_is_to_be_mounted_are_not_followed(cell: &Cell) {
     let victim = Victim::new(cell);
-    let source = cell.world.scratch("source");
+    let source = cell.fixture.scratch("source");
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("content"), "mounted\n").unwrap();
     let text = format!("ln -s {} /data; ln -s / /up; ln -s {0} /workspace/data", victim.path());
@@ -116,21 +116,21 @@ pub(crate) async fn links_in_the_guests_directories_are_not_followed(cell: &Cell
     let names = "guest.sock guest.json owner.json guest.json.new";
     for make in [&*link, "mkfifo", "truncate -s 1T", "mkdir"] {
         cell.run(&plant("/.vestal/io", names, make)).await;
-        // Whoever comes next ends what does not answer, and starts it.
+        // The next process ends what does not answer, and starts it.
         let sandbox = cell.engine(&[]).sandbox(&task).await.unwrap();
         assert_eq!(run_in(&sandbox, "echo runs").await, "runs\n", "{make}");
         victim.assert_untouched();
-        assert_eq!(cell.world.guests().len(), 1);
+        assert_eq!(cell.fixture.guests().len(), 1);
     }
     // A sandbox that has spoiled its own journal does not start again until it is
-    // made anew; it still reaches nothing outside.
+    // rebuilt; it still reaches nothing outside.
     let spoil = "rm journal; echo spoilt for good > journal";
     cell.run(&format!("{}; {spoil}", plant("/.vestal/state", "*", &link))).await;
     stop(cell).await;
     let error = cell.engine(&[]).sandbox(&task).await.unwrap_err();
     assert!(error.to_string().contains("is not a journal"), "{error}");
     cell.engine(&[]).rebuild(&task, &Rebuild::default(), WhileBusy::Stop).await.unwrap();
-    let kept = cell.world.home().join("sandboxes/default/unusable-state");
+    let kept = cell.fixture.home().join("sandboxes/default/unusable-state");
     assert!(kept.is_dir(), "what it was is kept aside");
     let sandbox = cell.engine(&[]).sandbox(&task).await.unwrap();
     assert_eq!(run_in(&sandbox, "echo runs").await, "runs\n");
@@ -161,12 +161,12 @@ pub(crate) async fn links_are_copied_and_not_what_they_name(cell: &Cell) {
     let (task, name) = (TaskName::default_task(), "before".parse().unwrap());
     let engine = cell.engine(&[]);
     engine.snapshot(&task, &name, None, WhileBusy::Stop).await.unwrap();
-    assert_eq!(copies(&cell.world.home()), Vec::<PathBuf>::new());
+    assert_eq!(copies(&cell.fixture.home()), Vec::<PathBuf>::new());
     // What is in the way of a restore leads nowhere either.
     engine.restore(&task, &name, WhileBusy::Stop).await.unwrap();
     assert_eq!(run_in(&engine.sandbox(&task).await.unwrap(), "echo runs").await, "runs\n");
     let fork = "fork".parse().unwrap();
     engine.fork(&task, Some(&name), &fork, WhileBusy::Stop).await.unwrap();
-    assert_eq!(copies(&cell.world.home()), Vec::<PathBuf>::new());
+    assert_eq!(copies(&cell.fixture.home()), Vec::<PathBuf>::new());
     victim.assert_untouched();
 }

@@ -26,7 +26,7 @@ async fn refused(engine: &Engine, task: &TaskName) -> String {
 }
 
 pub(crate) async fn a_mount_that_another_sandbox_has_replaced_is_refused(cell: &Cell) {
-    let mono = cell.world.scratch("mono");
+    let mono = cell.fixture.scratch("mono");
     std::fs::create_dir_all(mono.join("svc")).unwrap();
     std::fs::write(mono.join("svc/file"), "mine\n").unwrap();
     let (of_svc, of_mono) = (volumes(&[(&mono.join("svc"), "/svc")]), volumes(&[(&mono, "/mono")]));
@@ -38,19 +38,19 @@ pub(crate) async fn a_mount_that_another_sandbox_has_replaced_is_refused(cell: &
     engine.stop(&svc).await.unwrap();
 
     let attacker = cell.another("mono", &[&of_mono]).await;
-    let home = cell.world.user_home();
+    let home = cell.fixture.user_home();
     let plant = format!("cd /mono && mv svc was && ln -s {} svc && echo done", home.display());
     assert_eq!(run_in(&attacker, &plant).await, "done\n");
     // Neither the sandbox that had it nor one that is made now is given the link's target, also
-    // when whoever made the link is gone.
+    // when the process that made the link is gone.
     for round in ["while it runs", "when it is gone"] {
         for task in [&svc, &later] {
-            let said = refused(&cell.engine(&[&of_svc]), task).await;
-            assert!(said.contains("svc is a link"), "{round}: {said}");
+            let printed = refused(&cell.engine(&[&of_svc]), task).await;
+            assert!(printed.contains("svc is a link"), "{round}: {printed}");
         }
         let both = volumes(&[(&mono, "/mono"), (&mono.join("svc/.ssh"), "/keys")]);
-        let said = refused(&cell.engine(&[&both]), &later).await;
-        assert!(said.contains("svc is a link"), "{round}: {said}");
+        let printed = refused(&cell.engine(&[&both]), &later).await;
+        assert!(printed.contains("svc is a link"), "{round}: {printed}");
         if round == "while it runs" {
             let engine = cell.engine(&[]);
             engine.remove(&"mono".parse().unwrap(), FilesOnRemoval::Remove).await.unwrap();
@@ -62,18 +62,21 @@ pub(crate) async fn a_mount_that_another_sandbox_has_replaced_is_refused(cell: &
     std::fs::create_dir(mono.join("svc")).unwrap();
     std::fs::write(mono.join("svc/file"), "another\n").unwrap();
     let engine = cell.engine(&[&of_svc]);
-    let said = refused(&engine, &svc).await;
-    assert!(said.contains("was replaced") && said.contains("--accept-mounts svc"), "{said}");
+    let printed = refused(&engine, &svc).await;
+    assert!(
+        printed.contains("was replaced") && printed.contains("--accept-mounts svc"),
+        "{printed}"
+    );
     engine.accept_mounts(&svc).await.unwrap();
     let sandbox = engine.sandbox(&svc).await.unwrap();
     assert_eq!(run_in(&sandbox, "cat /svc/file").await, "another\n");
 }
 
 pub(crate) async fn the_home_of_vestal_is_covered_in_what_is_mounted(cell: &Cell) {
-    let world = cell.world.scratch("");
-    let above = volumes(&[(&world, "/all"), (&world, "/workspace/again")]);
+    let fixture = cell.fixture.scratch("");
+    let above = volumes(&[(&fixture, "/all"), (&fixture, "/workspace/again")]);
     let sandbox = cell.another("above", &[&above]).await;
-    let name = cell.world.home().file_name().unwrap().to_str().unwrap().to_owned();
+    let name = cell.fixture.home().file_name().unwrap().to_str().unwrap().to_owned();
     for place in ["/all", "/workspace/again"] {
         let text = format!(
             "cd {place} && ls -A {name}; cat {name}/.env; mv {name} other; rm -rf {name}; \
@@ -84,11 +87,11 @@ pub(crate) async fn the_home_of_vestal_is_covered_in_what_is_mounted(cell: &Cell
         assert_eq!(seen, "", "{place}");
     }
     drop(sandbox);
-    let planted = std::fs::read_dir(cell.world.user_home().join(".vestal")).unwrap().count();
+    let planted = std::fs::read_dir(cell.fixture.user_home().join(".vestal")).unwrap().count();
     assert_eq!(planted, 0);
     // Nor can what is above it be moved, to put another home in its place.
-    let deep = world.join("deep/er/vestal");
-    let engine = engine_at(cell, &deep, &volumes(&[(&world, "/all")]));
+    let deep = fixture.join("deep/er/vestal");
+    let engine = engine_at(cell, &deep, &volumes(&[(&fixture, "/all")]));
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let text = "cd /all && for d in deep deep/er deep/er/vestal; do mv $d moved; rmdir $d; done; ls deep/er/vestal";
     assert_eq!(run_in(&sandbox, &format!("( {text} ) 2> /dev/null")).await, "");
@@ -97,16 +100,16 @@ pub(crate) async fn the_home_of_vestal_is_covered_in_what_is_mounted(cell: &Cell
     engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     // It is not mounted itself, nor what is in it.
     for part in ["", "sandboxes"] {
-        let itself = volumes(&[(&cell.world.home().join(part), "/own")]);
+        let itself = volumes(&[(&cell.fixture.home().join(part), "/own")]);
         let task = "itself".parse().unwrap();
-        let said = refused(&cell.engine(&[&itself]), &task).await;
-        assert!(said.contains("is in the Vestal home"), "{said}");
+        let printed = refused(&cell.engine(&[&itself]), &task).await;
+        assert!(printed.contains("is in the Vestal home"), "{printed}");
     }
 }
 
 /// Returns an engine on another home.
 fn engine_at(cell: &Cell, home: &Path, volumes: &str) -> Engine {
-    let pairs = [("HOME", cell.world.user_home().to_str().unwrap().to_owned())];
+    let pairs = [("HOME", cell.fixture.user_home().to_str().unwrap().to_owned())];
     let sets = ["terminal.backend=native", volumes]
         .map(|text| Override::parse(&vestal_sandbox::schema(), text).unwrap());
     let environment = Environment::from_pairs(pairs);

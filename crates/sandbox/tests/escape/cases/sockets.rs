@@ -12,7 +12,7 @@ use crate::support::marker;
 const SCOPES_SINCE: u32 = 6;
 
 pub(crate) async fn sockets_of_the_host_cannot_be_reached(cell: &Cell) {
-    let path = cell.world.scratch("engine.sock");
+    let path = cell.fixture.scratch("engine.sock");
     let _listener = UnixListener::bind(&path).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
     let ways = ["", "/proc/1/root", "/proc/self/cwd/../../.."]

@@ -13,11 +13,11 @@ use crate::support::until;
 const HARMLESS: u64 = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7;
 
 pub(crate) async fn root_of_the_host_is_nobody_there(cell: &Cell) {
-    let guests = cell.world.guests();
+    let guests = cell.fixture.guests();
     assert!(!guests.is_empty());
     for map in ["uid_map", "gid_map"] {
         let written = std::fs::read_to_string(format!("/proc/{}/{map}", guests[0])).unwrap();
-        // Inside, outside, how many; outside as whoever reads it sees it.
+        // Inside, outside, how many; outside as the reader sees it.
         let zero = |line: &str| line.split_whitespace().nth(1) == Some("0");
         assert!(!written.is_empty());
         cell.expect_unreached(written.lines().any(zero), &written);
@@ -63,7 +63,7 @@ pub(crate) async fn what_the_kernel_counts_for_a_user_is_not_used_up(cell: &Cell
     let job = sandbox.spawn(Command::shell(text)).await.unwrap();
     let held = || async { run_in(&sandbox, "cat ~/held").await == "held\n" };
     until("all is taken that can be had", held).await;
-    let mut host = std::process::Command::new(cell.world.scratch("attack"));
+    let mut host = std::process::Command::new(cell.fixture.scratch("attack"));
     let left = host.arg("take-one-each").output().unwrap().stdout;
     assert_eq!(String::from_utf8(left).unwrap(), "take-one-each done\n");
     sandbox.kill(&job.id).await.unwrap();

@@ -12,15 +12,20 @@ mod parent;
 
 use std::path::PathBuf;
 
+use vestal_supervisor::MainProgram;
+
 fn main() {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os().skip(1).peekable();
     let what = arguments.next().unwrap();
     let dir = PathBuf::from(arguments.next().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let code = match what.to_str().unwrap() {
         "supervise" => {
-            let reaps = arguments.next().is_some_and(|option| option == "--reaps");
-            runtime.block_on(parent::run(dir, reaps))
+            let reaps = arguments.next_if(|option| option == "--reaps").is_some();
+            let main = arguments
+                .next()
+                .map(|program| MainProgram { program, arguments: arguments.collect() });
+            runtime.block_on(parent::run(dir, reaps, main))
         }
         "child" => runtime.block_on(child::run(&dir)),
         other => panic!("{other}"),

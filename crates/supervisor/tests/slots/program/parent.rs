@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_supervisor::{
-    BootRule, FoundSlot, Manager, Slot, SlotName, SlotService, SlotSource, Supervisor,
+    BootRule, FoundSlot, MainProgram, Manager, Slot, SlotName, SlotService, SlotSource, Supervisor,
     SupervisorOptions,
 };
 
@@ -82,7 +82,7 @@ fn service(dir: &Path, log_dir: PathBuf, boot: BootRule) -> SlotService {
     }
 }
 
-pub(crate) async fn run(root: PathBuf, reaps: bool) -> i32 {
+pub(crate) async fn run(root: PathBuf, reaps: bool, main: Option<MainProgram>) -> i32 {
     if reaps {
         // Orphans come to this process, as to process 1.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
@@ -94,6 +94,7 @@ pub(crate) async fn run(root: PathBuf, reaps: bool) -> i32 {
         output: Box::new(std::io::stdout()),
         manager: Manager::None,
         reaps,
+        main,
     };
     let supervisor = match Supervisor::take(options).await {
         Ok(supervisor) => supervisor,
@@ -103,7 +104,8 @@ pub(crate) async fn run(root: PathBuf, reaps: bool) -> i32 {
         }
     };
     match supervisor.run(|| eprintln!("ready")).await {
-        Ok(()) => 0,
+        Ok(None) => 0,
+        Ok(Some(status)) => status.code().unwrap_or(255),
         Err(error) => {
             eprintln!("{error}");
             1

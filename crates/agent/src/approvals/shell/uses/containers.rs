@@ -33,7 +33,7 @@ pub(super) fn engine(it: &ProgramRun<'_>) -> bool {
         "build" => builds(after),
         "buildx" if second == "build" => builds(&after[1..]),
         "--version" | "--help" => rest.is_empty(),
-        "run" | "create" => gives_nothing(&rest),
+        "run" | "create" => shares_nothing(&rest),
         "compose" => {
             matches!(
                 second,
@@ -57,7 +57,7 @@ fn builds(words: &[Argument]) -> bool {
     grammar::read(words, options).is_some()
 }
 
-fn gives_nothing(words: &[&str]) -> bool {
+fn shares_nothing(words: &[&str]) -> bool {
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
         if !word.starts_with('-') {

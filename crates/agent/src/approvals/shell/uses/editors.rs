@@ -215,7 +215,7 @@ fn only_prints(program: &str) -> bool {
     }
     let (code, ends_well) = without_texts(program);
     // What is left of these may begin a regular expression, which may hold a quote: texts are
-    // not told apart then.
+    // not distinguished then.
     let unsure = code.contains('/');
     let code = if unsure { program } else { code.as_str() };
     let words = || program.split(|c: char| !c.is_alphanumeric() && c != '_');

@@ -33,11 +33,10 @@ pub(in crate::approvals::shell) static HERE: LazyLock<Argument> =
 pub(in crate::approvals::shell) struct ParsedLine<'a> {
     /// Options by their names without dashes, and their values.
     pub(in crate::approvals::shell) options: Vec<(&'a str, Option<PathTarget<'a>>)>,
-    /// What is no option.
+    /// What is not an option.
     pub(in crate::approvals::shell) operands: Vec<&'a Argument>,
     /// What follows the first operand, where that ends the options.
     pub(in crate::approvals::shell) rest: &'a [Argument],
-    /// What is written.
     pub(in crate::approvals::shell) written: Vec<PathTarget<'a>>,
 }
 

@@ -162,7 +162,7 @@ fn statement(tokens: &[PythonToken]) -> bool {
     }
 }
 
-/// Reports whether something of another's is bound anew: `sys.path = …`, `for a.b in …`.
+/// Reports whether something of another's is bound again: `sys.path = …`, `for a.b in …`.
 fn binds_attribute(tokens: &[PythonToken]) -> bool {
     let dot = |tokens: &[PythonToken]| tokens.contains(&PythonToken::Sign('.'));
     let mut depth = 0_usize;
@@ -216,7 +216,7 @@ fn expression(tokens: &[PythonToken], at: usize, token: &PythonToken) -> bool {
             } else if called {
                 FUNCTIONS.has(word) || ATTRIBUTES.has(word)
             } else {
-                // A name that is bound anew could stand for something else when it is called.
+                // A name that is bound again could stand for something else when it is called.
                 let bound = tokens.get(at + 1) == Some(&PythonToken::Sign('='));
                 let callable = FUNCTIONS.has(word) || ATTRIBUTES.has(word);
                 !(word.starts_with("__") || bound && callable || is_dangerous(word))

@@ -1,6 +1,6 @@
 //! Programs that read, print and change files, and what the shell itself does.
 
-use super::Uses::{self, Any, None, Options, Told, Verbs, Without, Writes};
+use super::Uses::{self, Any, Decides, None, Options, Verbs, Without, Writes};
 use super::WordList;
 use super::{containers, editors, files, git};
 
@@ -20,12 +20,12 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
     (WordList("jobs"), Without("x", &[])),
     (
         WordList("history"),
-        Told(|it| it.texts().all(|text| text.bytes().all(|b| b.is_ascii_digit()))),
+        Decides(|it| it.texts().all(|text| text.bytes().all(|b| b.is_ascii_digit()))),
     ),
     (WordList("readonly"), None),
     (
         WordList("set"),
-        Told(|it| {
+        Decides(|it| {
             let plain = |text: &str| match text.strip_prefix(['-', '+']) {
                 Some("") | Option::None => true,
                 Some(letters) => letters.chars().all(|letter| "efhmnopuvxCE-".contains(letter)),
@@ -37,7 +37,7 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
     ),
     (
         WordList("shopt"),
-        Told(|it| {
+        Decides(|it| {
             const HARMLESS: WordList = WordList(
                 "-s -u -q -p -o globstar nullglob dotglob extglob failglob nocaseglob \
                  nocasematch inherit_errexit lastpipe pipefail errexit nounset",
@@ -85,7 +85,7 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
     // `+` runs commands of their own, `-o` keeps a log.
     (
         WordList("less more zless"),
-        Told(|it| {
+        Decides(|it| {
             it.texts().all(|text| !text.starts_with('+') && !text.starts_with("--"))
                 && !it.has("oOkT", "")
         }),
@@ -106,12 +106,12 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
     ),
     (
         WordList("hostname domainname"),
-        Told(|it| it.operands().next().is_none() && !it.has("Fb", "file")),
+        Decides(|it| it.operands().next().is_none() && !it.has("Fb", "file")),
     ),
     (WordList("sdiff vimdiff"), None),
     (WordList("sed gsed"), Writes(editors::sed)),
-    (WordList("awk gawk mawk nawk"), Told(editors::awk)),
-    (WordList("find"), Told(files::find)),
+    (WordList("awk gawk mawk nawk"), Decides(editors::awk)),
+    (WordList("find"), Decides(files::find)),
     (WordList("fd fdfind"), Without("xXl", &["exec", "exec-batch", "list-details"])),
     // Changing files; more of these are in `options.rs`.
     (WordList("sync"), Any),
@@ -126,10 +126,10 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
     // Other machines.
     (WordList("curl"), Writes(files::curl)),
     (WordList("wget"), Writes(files::wget)),
-    (WordList("ssh"), Told(only_plain_ssh)),
+    (WordList("ssh"), Decides(only_plain_ssh)),
     (WordList("git"), Writes(git::is_ordinary)),
     (WordList("gh"), Writes(git::github)),
-    (WordList("docker podman nerdctl"), Told(containers::engine)),
+    (WordList("docker podman nerdctl"), Decides(containers::engine)),
     (
         WordList("docker-compose podman-compose"),
         Verbs(
@@ -138,7 +138,7 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
              --format: --no-color --status:",
         ),
     ),
-    (WordList("kubectl oc"), Told(containers::kubectl)),
+    (WordList("kubectl oc"), Decides(containers::kubectl)),
     (
         WordList("helm"),
         Verbs(
@@ -156,7 +156,7 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
              +reconfigure",
         ),
     ),
-    (WordList("aws gcloud az doctl"), Told(containers::cloud)),
+    (WordList("aws gcloud az doctl"), Decides(containers::cloud)),
     (
         WordList("psql mysql mariadb sqlite3 sqlite duckdb pgcli mycli usql"),
         Writes(containers::database),
@@ -166,23 +166,23 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
     (WordList("kill pkill killall"), Any),
     (
         WordList("systemctl"),
-        Told(|it| {
+        Decides(|it| {
             let verbs = ["status", "show", "cat", "is-active", "is-enabled", "is-failed", "help"];
             super::verb(it)
                 .is_none_or(|(verb, _)| verbs.contains(&verb) || verb.starts_with("list-"))
         }),
     ),
-    (WordList("service rc-service"), Told(|it| it.words().get(1) == Some(&"status"))),
+    (WordList("service rc-service"), Decides(|it| it.words().get(1) == Some(&"status"))),
     (
         WordList("journalctl"),
         Without("", &["vacuum-size", "vacuum-time", "vacuum-files", "rotate", "flush"]),
     ),
     (WordList("dmesg"), Without("cCDEn", &["clear", "read-clear", "console-level"])),
-    (WordList("crontab"), Told(|it| it.texts().eq(["-l"]))),
+    (WordList("crontab"), Decides(|it| it.texts().eq(["-l"]))),
     (WordList("passwd"), Options("-S --status")),
     (
         WordList("sysctl"),
-        Told(|it| !it.has("wpf", "write") && !it.texts().any(|text| text.contains('='))),
+        Decides(|it| !it.has("wpf", "write") && !it.texts().any(|text| text.contains('='))),
     ),
     (WordList("top htop"), Options("-bHcSi -ndpuUoEew:")),
     (
@@ -202,14 +202,14 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
     (WordList("dpkg-query lsb_release"), Any),
     (
         WordList("dpkg"),
-        Told(|it| {
+        Decides(|it| {
             super::only_options(it, "lLsSpV", &["list", "listfiles", "status", "search", "version"])
                 && !it.arguments.is_empty()
         }),
     ),
     (
         WordList("rpm"),
-        Told(|it| {
+        Decides(|it| {
             let queries = "-qailcdRf --query --all --info --list --requires --provides \
                            --whatprovides: --qf: --queryformat:";
             super::read_line(it.arguments, queries).is_some_and(|line| line.has(&["q", "query"]))
@@ -222,7 +222,7 @@ pub(super) const GROUPS: &[(WordList, Uses)] = &[
             "-1lvq --versions --cask --formula --json? --verbose --tree --installed --full-name",
         ),
     ),
-    (WordList("shutdown reboot halt poweroff"), Told(|it| it.texts().eq(["--help"]))),
+    (WordList("shutdown reboot halt poweroff"), Decides(|it| it.texts().eq(["--help"]))),
 ];
 
 /// Reports whether `ssh` runs nothing here: some of its settings name programs.

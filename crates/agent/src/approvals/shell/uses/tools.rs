@@ -153,7 +153,7 @@ fn is_known_toolchain(name: &str) -> bool {
             .all(|b| b.is_ascii_digit() || b".-".contains(&b))
 }
 
-/// Reports whether the compiler behind a tool is told to load or to run something.
+/// Reports whether options make the compiler behind a tool load or run something.
 fn passes_loader(words: &[Argument]) -> bool {
     words.iter().any(|word| {
         word.text.contains("linker")

@@ -82,7 +82,7 @@ const ALIKE: f64 = 0.4;
 /// Returns the place that is most like `wanted`, with a little around it.
 pub(super) fn region(lines: &TextLines<'_>, wanted: &str) -> Option<Region> {
     let wanted = pieces(wanted);
-    let start = by_same_lines(lines, &wanted).or_else(|| by_likeness(lines, &wanted))?;
+    let start = by_same_lines(lines, &wanted).or_else(|| by_similarity(lines, &wanted))?;
     let first = start.saturating_sub(AROUND);
     let after = (start + wanted.len() + AROUND).min(lines.len()).min(first + SHOWN);
     let shown = lines.slice(first..after).into_iter().map(str::to_owned).collect();
@@ -92,8 +92,9 @@ pub(super) fn region(lines: &TextLines<'_>, wanted: &str) -> Option<Region> {
 /// Returns where the run of lines starts that has most of the wanted ones.
 fn by_same_lines(lines: &TextLines<'_>, wanted: &[&str]) -> Option<usize> {
     // Lines of a brace or less say nothing about the place.
-    let telling = |line: &&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
-    let known: HashSet<&str> = wanted.iter().map(|line| line.trim()).filter(telling).collect();
+    let is_meaningful = |line: &&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
+    let known: HashSet<&str> =
+        wanted.iter().map(|line| line.trim()).filter(is_meaningful).collect();
     let hits: Vec<bool> =
         (0..lines.len()).map(|line| known.contains(lines.get(line).trim())).collect();
     let mut inside = 0_usize;
@@ -113,7 +114,7 @@ fn by_same_lines(lines: &TextLines<'_>, wanted: &[&str]) -> Option<usize> {
 
 /// Returns where the block would start if its longest line were the one most
 /// like it.
-fn by_likeness(lines: &TextLines<'_>, wanted: &[&str]) -> Option<usize> {
+fn by_similarity(lines: &TextLines<'_>, wanted: &[&str]) -> Option<usize> {
     let cut = |line: &str| line.trim().chars().take(COMPARED_CHARS).collect::<String>();
     let (offset, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim().len())?;
     let longest = cut(longest);

@@ -62,9 +62,9 @@ fn section(scan: &mut HunkScan<'_>, header: &str) -> Result<FilePatch, ParseErro
     } else if let Some(path) = named(DELETE) {
         (path, FileAction::Delete)
     } else if let Some(path) = named(UPDATE) {
-        let path = demand_path(scan, path)?;
+        let path = require_path(scan, path)?;
         let move_to = match scan.next_after(MOVE) {
-            Some(to) => Some(demand_path(scan, to.trim().to_owned())?),
+            Some(to) => Some(require_path(scan, to.trim().to_owned())?),
             None => None,
         };
         let hunks = hunks(scan)?;
@@ -77,10 +77,10 @@ fn section(scan: &mut HunkScan<'_>, header: &str) -> Result<FilePatch, ParseErro
             "expected `{UPDATE} path`, `{ADD} path`, `{DELETE} path` or `{END}`, found {header:?}"
         )));
     };
-    Ok(FilePatch { path: demand_path(scan, path)?, action })
+    Ok(FilePatch { path: require_path(scan, path)?, action })
 }
 
-fn demand_path(scan: &HunkScan<'_>, path: String) -> Result<String, ParseError> {
+fn require_path(scan: &HunkScan<'_>, path: String) -> Result<String, ParseError> {
     if path.is_empty() { Err(scan.error("the file has no name")) } else { Ok(path) }
 }
 

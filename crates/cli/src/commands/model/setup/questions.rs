@@ -73,7 +73,7 @@ impl SetupQuestions<'_> {
         let own = candidates.len() + 1;
         let other = "another server that speaks the OpenAI API: Ollama, vLLM, llama.cpp, …";
         writeln!(words, "  {own}) {other}").ok();
-        self.console.ask_words(&words);
+        self.console.write_question(&words);
         loop {
             let Some(answer) = self.console.ask_for(&format!("choose [1-{own}]:")) else {
                 return Ok(None);
@@ -92,7 +92,7 @@ impl SetupQuestions<'_> {
                         return Ok(Some(ProviderCandidate::at(address)));
                     }
                 }
-                _ => self.console.ask_words("a number of the list, please\n"),
+                _ => self.console.write_question("a number of the list, please\n"),
             }
         }
     }
@@ -158,15 +158,15 @@ impl SetupQuestions<'_> {
         loop {
             let Some(key) = self.console.ask_secret(&question) else { return Ok(None) };
             if key.is_empty() && candidate.needs_key {
-                let message = format!("{label} answers to nobody without a key; Ctrl-C leaves\n");
-                self.console.ask_words(&message);
+                let message = format!("{label} refuses requests without a key; Ctrl-C quits\n");
+                self.console.write_question(&message);
             } else if key.is_empty() {
                 return Ok(Some(ProviderKey::None));
             } else if key.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Ok(Some(ProviderKey::New(key)));
             } else {
                 // Shown it is not: it may be a key with something beside it.
-                self.console.ask_words("a key has no blanks and only plain letters and signs; was something else pasted?\n");
+                self.console.write_question("a key has no blanks and only plain letters and signs; was something else pasted?\n");
             }
         }
     }
@@ -248,7 +248,7 @@ impl SetupQuestions<'_> {
         if models.len() > SHOWN {
             writeln!(words, "  … and {} more", models.len() - SHOWN).ok();
         }
-        self.console.ask_words(&words);
+        self.console.write_question(&words);
     }
 
     /// Asks what to do about something that did not work. An address that

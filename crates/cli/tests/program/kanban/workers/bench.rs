@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
 use vestal_board::{
-    Authority, Board, Claim, HostId, HostName, NewTask, Role, Run, RunId, Sheet, Task, TaskId,
+    Authority, Board, Claim, HostId, HostName, NewTask, Role, Run, RunId, Task, TaskId, TaskSheet,
     log_path,
 };
 use vestal_config::ProfileName;
@@ -16,12 +16,12 @@ use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::{Fifo, entries};
 use vestal_testkit::is_alive;
 
-use crate::chat::world::Chatting;
-use crate::support::{PATIENCE, ProgramOutcome, World, finish};
+use crate::chat::fixture::ChatFixture;
+use crate::support::{ProgramFixture, ProgramOutcome, TEST_TIMEOUT, finish};
 
 /// A board, and a model that is asked by those who work on it.
 pub(super) struct Bench {
-    pub(super) chat: Chatting,
+    pub(super) chat: ChatFixture,
     pub(super) board: Board,
     runtime: tokio::runtime::Runtime,
 }
@@ -33,19 +33,22 @@ impl Bench {
     }
 
     pub(super) fn new(script: Script) -> Self {
-        Self::of(Chatting::new(script))
+        Self::of(ChatFixture::new(script))
     }
 
-    /// Returns a bench in a world of its own kind.
-    pub(super) fn in_world(world: World, replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
+    /// Returns a bench in a fixture of its own kind.
+    pub(super) fn in_world(
+        fixture: ProgramFixture,
+        replies: impl IntoIterator<Item = ScriptedReply>,
+    ) -> Self {
         let model = ScriptedModel::start(Script::replies(replies).strict());
-        Self::of(Chatting { world, model })
+        Self::of(ChatFixture { fixture, model })
     }
 
-    fn of(chat: Chatting) -> Self {
+    fn of(chat: ChatFixture) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let host = HostId::this(HostName::of_this_machine()).unwrap();
-        let boards = Boards::at(chat.world.home().join("kanban"), host, Durability::Normal);
+        let boards = Boards::at(chat.fixture.home().join("kanban"), host, Durability::Normal);
         let board = runtime.block_on(boards.open_to_write(&Slug::default_board())).unwrap();
         Self { chat, board, runtime }
     }
@@ -92,8 +95,8 @@ impl Bench {
         let run = run.to_string();
         let words = ["kanban", "worker", "--task", task.as_str(), "--run", run.as_str()];
         let mut command = self.chat.command(words);
-        // What sandboxes are in this world they are for the worker, too.
-        command.envs(self.chat.world.environment());
+        // What sandboxes are in this fixture they are for the worker, too.
+        command.envs(self.chat.fixture.environment());
         command
     }
 
@@ -114,7 +117,7 @@ impl Bench {
         self.on(self.board.get(task)).unwrap()
     }
 
-    pub(super) fn show(&self, task: &TaskId) -> Sheet {
+    pub(super) fn show(&self, task: &TaskId) -> TaskSheet {
         self.on(self.board.show(task)).unwrap()
     }
 
@@ -128,7 +131,7 @@ impl Bench {
 
     /// Returns the scratch places there are, of all sandboxes.
     pub(super) fn scratch_places(&self) -> Vec<PathBuf> {
-        let sandboxes = entries(&self.chat.world.home().join("sandboxes"));
+        let sandboxes = entries(&self.chat.fixture.home().join("sandboxes"));
         sandboxes.iter().flat_map(|dir| entries(&dir.join("workspace/kanban"))).collect()
     }
 
@@ -139,12 +142,12 @@ impl Bench {
 
     /// Makes a pipe in the directory that tests look at.
     pub(super) fn pipe(&self, name: &str) -> Fifo {
-        Fifo::create(self.chat.world.work().join(name))
+        Fifo::create(self.chat.fixture.work().join(name))
     }
 
     /// Waits until a run is as it should be.
     pub(super) fn until(&self, task: &TaskId, is_so: impl Fn(&Run) -> bool) -> Run {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let run = self.last_run(task);
             if is_so(&run) {

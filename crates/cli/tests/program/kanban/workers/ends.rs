@@ -10,7 +10,7 @@ use vestal_scripted_model::ScriptedReply;
 use vestal_testkit::files::Fifo;
 
 use super::bench::{Bench, complete, some};
-use crate::chat::world::terminal;
+use crate::chat::fixture::terminal;
 use crate::support::{RunningProgram, finish, is_alive};
 
 /// A worker in the middle of a command, with a job of its own running.
@@ -69,7 +69,7 @@ fn a_signal_stops_the_whole_worker_and_its_task_is_tried_again_after_a_pause() {
 fn a_second_signal_leaves_at_once() {
     let AtWork { bench, task, mut worker, .. } = AtWork::new(some(), 120);
     // A guest that does not move cannot end anything, so the turn does not end.
-    let guest = bench.chat.world.guest();
+    let guest = bench.chat.fixture.guest();
     guest.signal(Signal::STOP);
     worker.signal(Signal::TERM);
     // Nothing shows from outside that the first was heard; so the second is
@@ -133,7 +133,7 @@ fn a_worker_whose_task_is_not_its_own_does_nothing() {
     let unknown = vestal_board::RunId::new(run.get() + 1000);
     finish(bench.worker(&task, unknown).spawn().unwrap()).exits(77);
     assert!(bench.chat.model.requests().is_empty());
-    assert!(bench.chat.world.tasks().is_empty());
+    assert!(bench.chat.fixture.tasks().is_empty());
 }
 
 #[test]

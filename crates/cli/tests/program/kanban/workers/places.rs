@@ -18,32 +18,32 @@ use vestal_dispatcher::{LaunchSpec, Launcher as _, ProgramLauncher, WorkspaceDir
 use vestal_scripted_model::ScriptedReply;
 
 use super::bench::{Bench, complete, some};
-use crate::chat::world::terminal;
-use crate::support::{RunningProgram, World, finish};
+use crate::chat::fixture::terminal;
+use crate::support::{ProgramFixture, RunningProgram, finish};
 
 /// Has a command tell the directory it runs in.
-fn tell_place(bench: &Bench) -> ScriptedReply {
-    terminal(&format!("pwd > {}/where; echo here > mark", bench.chat.world.work().display()))
+fn report_place(bench: &Bench) -> ScriptedReply {
+    terminal(&format!("pwd > {}/where; echo here > mark", bench.chat.fixture.work().display()))
 }
 
-fn told_place(bench: &Bench) -> String {
-    fs::read_to_string(bench.chat.world.work().join("where")).unwrap().trim().to_owned()
+fn reported_place(bench: &Bench) -> String {
+    fs::read_to_string(bench.chat.fixture.work().join("where")).unwrap().trim().to_owned()
 }
 
 #[test]
 fn a_scratch_place_is_the_tasks_own_and_goes_when_it_is_done() {
     let bench = Bench::replies([]);
-    bench.chat.model.push(tell_place(&bench));
+    bench.chat.model.push(report_place(&bench));
     bench.chat.model.push(complete());
     let task = bench.some_task();
     bench.work(&task).exits(0);
-    let place = told_place(&bench);
+    let place = reported_place(&bench);
     assert!(place.ends_with(&format!("/workspace/kanban/{task}")), "{place}");
     assert!(!Path::new(&place).exists());
     // The sandbox of the profile itself stays, and begins where it always does.
-    assert_eq!(bench.chat.world.tasks(), ["default"]);
+    assert_eq!(bench.chat.fixture.tasks(), ["default"]);
     let here = bench.chat.vestal(["run", "pwd"]).exits(0).text();
-    assert_eq!(here.trim(), bench.chat.world.work().to_str().unwrap());
+    assert_eq!(here.trim(), bench.chat.fixture.work().to_str().unwrap());
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn an_attempt_begins_with_nothing_of_one_that_failed() {
     bench.chat.model.push(complete());
     bench.work(&task).exits(0);
     let requests = bench.chat.model.requests();
-    let told = requests[1].last_user_text().unwrap();
-    assert!(told.contains(&format!("{task}.failed")), "{told}");
+    let reported = requests[1].last_user_text().unwrap();
+    assert!(reported.contains(&format!("{task}.failed")), "{reported}");
     let seen: Value = serde_json::from_str(&requests[2].last_tool_results()[0]).unwrap();
     assert_eq!(seen["output"], "half\n", "{seen}");
     assert!(bench.scratch_places().is_empty());
@@ -90,22 +90,22 @@ fn an_attempt_begins_with_nothing_of_one_that_failed() {
 #[test]
 fn a_directory_of_the_host_is_worked_in_and_stays() {
     let bench = Bench::replies([]);
-    bench.chat.model.push(tell_place(&bench));
+    bench.chat.model.push(report_place(&bench));
     bench.chat.model.push(complete());
-    let dir = bench.chat.world.work().join("project");
+    let dir = bench.chat.fixture.work().join("project");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("AGENTS.md"), "Keep it short.").unwrap();
     let workspace = TaskWorkspace::Dir { path: dir.clone() };
     let task = bench.task(NewTask { workspace, ..some() });
     bench.work(&task).exits(0);
-    assert_eq!(told_place(&bench), dir.to_str().unwrap());
+    assert_eq!(reported_place(&bench), dir.to_str().unwrap());
     assert!(bench.chat.model.requests()[0].system().contains("Keep it short."));
     // Nothing but what the worker made is in it, and its sandbox is gone.
     let mut names: Vec<_> =
         fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["AGENTS.md", "mark"]);
-    assert!(bench.chat.world.tasks().is_empty());
+    assert!(bench.chat.fixture.tasks().is_empty());
 }
 
 #[test]
@@ -114,15 +114,15 @@ fn the_sandbox_of_a_directory_is_kept_until_its_task_is_done() {
         ScriptedReply::tool_call("kanban_block", json!({"reason": "Which year?"})),
         complete(),
     ]);
-    let dir = bench.chat.world.work().join("project");
+    let dir = bench.chat.fixture.work().join("project");
     fs::create_dir(&dir).unwrap();
     let task = bench.task(NewTask { workspace: TaskWorkspace::Dir { path: dir }, ..some() });
     bench.work(&task).exits(10);
-    assert_eq!(bench.chat.world.tasks(), [format!("kanban-{task}")]);
+    assert_eq!(bench.chat.fixture.tasks(), [format!("kanban-{task}")]);
     let person = Authority::Person("user".to_owned());
     bench.on(bench.board.unblock(&person, &task, None)).unwrap();
     bench.work(&task).exits(0);
-    assert!(bench.chat.world.tasks().is_empty());
+    assert!(bench.chat.fixture.tasks().is_empty());
 }
 
 #[test]
@@ -162,7 +162,7 @@ const COMMIT: &str = "echo x > new && git add new && git -c user.name=t -c user.
 #[test]
 fn a_worker_commits_on_the_branch_of_its_tree() {
     let bench = Bench::replies([terminal(COMMIT), complete()]);
-    let (repository, tree) = repository(&bench.chat.world.work());
+    let (repository, tree) = repository(&bench.chat.fixture.work());
     let workspace =
         TaskWorkspace::Worktree { path: repository.clone(), branch: Some("wt/x".to_owned()) };
     let task = bench.task(NewTask { workspace, ..some() });
@@ -172,8 +172,8 @@ fn a_worker_commits_on_the_branch_of_its_tree() {
     finish(worker.spawn().unwrap()).exits(0);
     assert_eq!(git(&repository, &["log", "--format=%s", "wt/x"]), "second\nfirst\n");
     assert!(tree.join("new").exists());
-    let told = bench.chat.model.requests()[0].last_user_text().unwrap();
-    assert!(told.contains("on the branch wt/x"), "{told}");
+    let reported = bench.chat.model.requests()[0].last_user_text().unwrap();
+    assert!(reported.contains("on the branch wt/x"), "{reported}");
 }
 
 fn attach_notes(bench: &Bench, task: &TaskId) {
@@ -195,8 +195,8 @@ fn files_of_a_task_are_laid_out_for_its_worker() {
     bench.chat.model.push(complete());
     bench.work(&task).exits(0);
     let requests = bench.chat.model.requests();
-    let told = requests[0].last_user_text().unwrap();
-    assert!(told.contains("/attachments/notes.txt"), "{told}");
+    let reported = requests[0].last_user_text().unwrap();
+    assert!(reported.contains("/attachments/notes.txt"), "{reported}");
     let read = &requests[1].tool_results()[0];
     assert!(read.contains("the year is 2026"), "{read}");
 }
@@ -234,24 +234,27 @@ fn a_worker_sees_the_pictures_of_its_task_and_does_without_where_its_model_takes
     let requests = bench.chat.model.requests();
     let [first, second] = &requests[1..] else { panic!("{} requests", requests.len()) };
     let pictures = |request: &vestal_scripted_model::ReceivedRequest| {
-        let said = request.messages().last().unwrap().to_string();
-        said.matches("data:image/png;base64,iVBORw0KGgo").count()
+        let printed = request.messages().last().unwrap().to_string();
+        printed.matches("data:image/png;base64,iVBORw0KGgo").count()
     };
     assert_eq!((pictures(first), pictures(second)), (10, 0));
-    let told = second.last_user_text().unwrap();
-    assert_eq!(first.last_user_text(), Some(told.clone()));
+    let reported = second.last_user_text().unwrap();
+    assert_eq!(first.last_user_text(), Some(reported.clone()));
     let place = format!("/kanban/{child}");
     let (shown, rest) =
-        told.split_once("go with this message").unwrap().1.split_once("These").unwrap();
+        reported.split_once("go with this message").unwrap().1.split_once("These").unwrap();
     let of_parent = format!("{place}/parents/{parent}/plan-");
     for name in &own {
         assert!(
             shown.contains(&format!("{place}/attachments/{name} (image/png, 13 bytes)")),
-            "{told}"
+            "{reported}"
         );
     }
-    assert!(shown.contains(&format!("{of_parent}a (image/png")), "{told}");
-    assert!(!shown.contains("notes.txt") && rest.contains(&format!("{of_parent}b\n")), "{told}");
+    assert!(shown.contains(&format!("{of_parent}a (image/png")), "{reported}");
+    assert!(
+        !shown.contains("notes.txt") && rest.contains(&format!("{of_parent}b\n")),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -264,7 +267,7 @@ fn the_files_of_a_task_reach_the_worker_of_the_next_whatever_its_profile() {
         ),
     ]);
     let checker = ProfileName::new("checker").unwrap();
-    fs::create_dir_all(bench.chat.world.home().join("profiles/checker")).unwrap();
+    fs::create_dir_all(bench.chat.fixture.home().join("profiles/checker")).unwrap();
     let parent = bench.some_task();
     let new = NewTask {
         parents: vec![parent.clone()],
@@ -290,13 +293,14 @@ fn the_files_of_a_task_reach_the_worker_of_the_next_whatever_its_profile() {
     worker.args(["-p", "checker"]);
     finish(worker.spawn().unwrap()).exits(0);
     let requests = bench.chat.model.requests();
-    let told = requests[2].last_user_text().unwrap();
-    assert!(told.contains("files: report.md (17 bytes)"), "{told}");
-    assert!(told.contains(&format!("/parents/{parent}/report.md")), "{told}");
+    let reported = requests[2].last_user_text().unwrap();
+    assert!(reported.contains("files: report.md (17 bytes)"), "{reported}");
+    assert!(reported.contains(&format!("/parents/{parent}/report.md")), "{reported}");
     let seen: Value = serde_json::from_str(&requests[3].last_tool_results()[0]).unwrap();
     assert_eq!(seen["output"], "the year is 2026\nLook twice. ", "{seen}");
     // What was laid out goes with the task's place, and the profile's sandbox with the test.
-    let kept = bench.chat.world.home().join("profiles/checker/sandboxes/default/workspace/kanban");
+    let kept =
+        bench.chat.fixture.home().join("profiles/checker/sandboxes/default/workspace/kanban");
     assert_eq!(fs::read_dir(kept).unwrap().count(), 0);
     bench.chat.vestal(["-p", "checker", "rm", "-y", "--files", "default"]).exits(0);
 }
@@ -304,12 +308,12 @@ fn the_files_of_a_task_reach_the_worker_of_the_next_whatever_its_profile() {
 #[test]
 fn no_task_is_worked_on_in_vestals_own_home() {
     let bench = Bench::replies([]);
-    let workspace = TaskWorkspace::Dir { path: bench.chat.world.home() };
+    let workspace = TaskWorkspace::Dir { path: bench.chat.fixture.home() };
     let task = bench.task(NewTask { workspace, ..some() });
     bench.work(&task).exits(70);
     let error = bench.last_run(&task).error.unwrap();
     assert!(error.contains("inside Vestal's home"), "{error}");
-    let place = format!("dir:{}", bench.chat.world.home().display());
+    let place = format!("dir:{}", bench.chat.fixture.home().display());
     let refused = bench.chat.vestal(["kanban", "create", "x", "--workspace", &place]).exits(2);
     assert!(refused.stderr.contains("Vestal's own home"), "{refused:?}");
 }
@@ -317,8 +321,8 @@ fn no_task_is_worked_on_in_vestals_own_home() {
 #[test]
 fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
     let bench = Bench::replies([]);
-    let home = bench.chat.world.home();
-    let shown = bench.chat.world.work().join("shown");
+    let home = bench.chat.fixture.home();
+    let shown = bench.chat.fixture.work().join("shown");
     bench.chat.model.push(terminal(&format!(
         "tr '\\0' '\\n' < /proc/$(cut -d' ' -f4 /proc/self/stat)/environ > {0}; env >> {0}",
         shown.display()
@@ -334,7 +338,7 @@ fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
     let run = bench.claim(&task, Role::Work);
     let mut environment: Vec<(std::ffi::OsString, std::ffi::OsString)> = bench
         .chat
-        .world
+        .fixture
         .environment()
         .into_iter()
         .map(|(name, value)| (name.into(), value.into()))
@@ -375,27 +379,27 @@ fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
 
 #[test]
 fn a_container_has_the_directory_at_its_own_path_and_goes_when_the_task_is_done() {
-    let world = a_sandbox_has_the_directory_at_its_own_path(World::docker());
-    assert!(world.containers().is_empty());
+    let fixture = a_sandbox_has_the_directory_at_its_own_path(ProgramFixture::docker());
+    assert!(fixture.containers().is_empty());
 }
 
 #[test]
 fn a_native_sandbox_has_the_directory_at_its_own_path_and_goes_when_the_task_is_done() {
-    let world = a_sandbox_has_the_directory_at_its_own_path(World::native());
-    assert_eq!(world.tasks(), [""; 0]);
+    let fixture = a_sandbox_has_the_directory_at_its_own_path(ProgramFixture::native());
+    assert_eq!(fixture.tasks(), [""; 0]);
 }
 
-fn a_sandbox_has_the_directory_at_its_own_path(world: World) -> World {
+fn a_sandbox_has_the_directory_at_its_own_path(fixture: ProgramFixture) -> ProgramFixture {
     let bench = Bench::in_world(
-        world,
+        fixture,
         [
             terminal("pwd; echo made > made; cat /workspace/kanban/*/attachments/notes.txt"),
             complete(),
         ],
     );
-    let dir = bench.chat.world.work().join("project");
+    let dir = bench.chat.fixture.work().join("project");
     fs::create_dir(&dir).unwrap();
-    // Whoever the commands run as may write there.
+    // Every user that the commands may run as can write there.
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
     let workspace = TaskWorkspace::Dir { path: dir.clone() };
     let task = bench.task(NewTask { workspace, ..some() });
@@ -406,27 +410,27 @@ fn a_sandbox_has_the_directory_at_its_own_path(world: World) -> World {
     let expected = format!("{}\nthe year is 2026", dir.display());
     assert_eq!(seen["output"].as_str().map(str::trim), Some(expected.as_str()), "{seen}");
     assert_eq!(fs::read_to_string(dir.join("made")).unwrap(), "made\n");
-    bench.chat.world
+    bench.chat.fixture
 }
 
 #[test]
 fn a_scratch_place_in_a_container_is_below_its_workspace() {
-    a_scratch_place_is_below_the_workspace(World::docker());
+    a_scratch_place_is_below_the_workspace(ProgramFixture::docker());
 }
 
 #[test]
 fn a_scratch_place_in_a_native_sandbox_is_below_its_workspace() {
-    a_scratch_place_is_below_the_workspace(World::native());
+    a_scratch_place_is_below_the_workspace(ProgramFixture::native());
 }
 
-fn a_scratch_place_is_below_the_workspace(world: World) {
-    let bench = Bench::in_world(world, [terminal("pwd"), complete()]);
+fn a_scratch_place_is_below_the_workspace(fixture: ProgramFixture) {
+    let bench = Bench::in_world(fixture, [terminal("pwd"), complete()]);
     let task = bench.some_task();
     bench.work(&task).exits(0);
     let seen: Value =
         serde_json::from_str(&bench.chat.model.requests()[1].last_tool_results()[0]).unwrap();
     let place = format!("/workspace/kanban/{task}");
     assert_eq!(seen["output"].as_str().map(str::trim), Some(place.as_str()), "{seen}");
-    let left = bench.chat.world.vestal(["run", "ls -A /workspace/kanban"]).exits(0).text();
+    let left = bench.chat.fixture.vestal(["run", "ls -A /workspace/kanban"]).exits(0).text();
     assert_eq!(left, "");
 }

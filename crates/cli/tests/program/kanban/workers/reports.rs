@@ -6,7 +6,7 @@ use vestal_config::ProfileName;
 use vestal_scripted_model::ScriptedReply;
 
 use super::bench::{Bench, complete, some};
-use crate::chat::world::terminal;
+use crate::chat::fixture::terminal;
 use crate::support::finish;
 
 #[test]
@@ -33,9 +33,9 @@ fn a_worker_is_told_its_task_and_completes_it() {
     // The report is the end: the model is not asked for a farewell.
     assert_eq!(requests.len(), 3);
     assert!(requests[0].system().contains("kanban_complete"), "{}", requests[0].system());
-    let told = requests[0].last_user_text().unwrap();
-    assert!(told.starts_with(&format!("work kanban task {task}\n")), "{told}");
-    assert!(told.contains("Write the report") && told.contains("Two pages."), "{told}");
+    let reported = requests[0].last_user_text().unwrap();
+    assert!(reported.starts_with(&format!("work kanban task {task}\n")), "{reported}");
+    assert!(reported.contains("Write the report") && reported.contains("Two pages."), "{reported}");
     let shown: serde_json::Value = serde_json::from_str(&requests[1].tool_results()[0]).unwrap();
     assert_eq!(shown["ok"], true);
     assert_eq!(shown["task"]["id"], task.as_str());
@@ -43,14 +43,14 @@ fn a_worker_is_told_its_task_and_completes_it() {
     // The conversation is kept, and the run says which it was.
     let id = run.session_id.unwrap();
     // The log of the profile says what it did, and for which task.
-    let log = std::fs::read_to_string(bench.chat.world.home().join("logs/agent.log")).unwrap();
+    let log = std::fs::read_to_string(bench.chat.fixture.home().join("logs/agent.log")).unwrap();
     let ended = format!("INFO [{id}] vestal_agent::event: tool ended name=\"terminal\"");
     let ended = log.lines().find(|line| line.contains(&ended)).unwrap_or_else(|| panic!("{log}"));
     assert!(ended.ends_with(&format!(" task={task} run={}", run.id)), "{ended}");
     assert!(log.contains("vestal_worker::run: run ends exit=done"), "{log}");
-    assert!(!bench.chat.world.home().join("logs/errors.log").exists(), "{log}");
-    let said = bench.chat.vestal(["conversations", "show", &id]).exits(0).text();
-    assert!(said.contains("I write it now."), "{said}");
+    assert!(!bench.chat.fixture.home().join("logs/errors.log").exists(), "{log}");
+    let printed = bench.chat.vestal(["conversations", "show", &id]).exits(0).text();
+    assert!(printed.contains("I write it now."), "{printed}");
     let log = bench.log(&task);
     for part in ["begins: work", "I write it now.", "terminal: echo done", "ends: done"] {
         assert!(log.contains(part), "{part}: {log}");
@@ -156,7 +156,7 @@ fn what_fails_in_passing_is_tried_again_by_itself() {
 }
 
 #[test]
-fn a_model_that_uses_up_its_calls_without_a_report_is_told_of_as_such() {
+fn a_model_that_uses_up_its_calls_without_a_report_is_reported_as_such() {
     let bench =
         Bench::replies([terminal("true"), ScriptedReply::text("That is as far as I came.")]);
     let task = bench.some_task();

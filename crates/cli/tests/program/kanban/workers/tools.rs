@@ -5,7 +5,7 @@ use vestal_board::{Authority, NewTask, Status, TaskId};
 use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use super::bench::{Bench, complete, some};
-use crate::chat::world::{Chatting, terminal};
+use crate::chat::fixture::{ChatFixture, terminal};
 
 fn result(bench: &Bench, request: usize) -> Value {
     let results = bench.chat.model.requests()[request].last_tool_results();
@@ -187,7 +187,7 @@ fn a_helper_works_beside_its_worker_and_cannot_report_for_it() {
 
 #[test]
 fn a_chat_has_the_board_only_when_somebody_asks_for_it() {
-    let chat = Chatting::replies([
+    let chat = ChatFixture::replies([
         ScriptedReply::text("Hello."),
         ScriptedReply::tool_call("kanban_list", json!({})),
         ScriptedReply::tool_call(
@@ -200,7 +200,7 @@ fn a_chat_has_the_board_only_when_somebody_asks_for_it() {
     chat.ask("hello").exits(0);
     let requests = chat.model.requests();
     assert!(!requests[0].tool_names().iter().any(|name| name.starts_with("kanban")));
-    assert!(!chat.world.home().join("kanban").exists());
+    assert!(!chat.fixture.home().join("kanban").exists());
 
     chat.vestal(["chat", "--toolsets", "all,kanban", "-q", "make a task"]).exits(0);
     let requests = chat.model.requests();
@@ -222,6 +222,6 @@ fn a_comment_on_the_board_reaches_the_next_worker_as_somebodys_words() {
     let person = Authority::Person("ada".to_owned());
     bench.on(bench.board.comment(&person, &task, "Mind the margins.")).unwrap();
     bench.work(&task).exits(0);
-    let told = bench.chat.model.requests()[0].last_user_text().unwrap();
-    assert!(told.contains("Mind the margins.") && told.contains("ada"), "{told}");
+    let reported = bench.chat.model.requests()[0].last_user_text().unwrap();
+    assert!(reported.contains("Mind the margins.") && reported.contains("ada"), "{reported}");
 }

@@ -157,14 +157,14 @@ impl EngineClient {
         search: ContextSearch,
         service: Option<PodmanService>,
         starting: Starting,
-        patience: Duration,
+        timeout: Duration,
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
         let mut tried = Vec::new();
         for address in search.sockets {
             let EngineTransport::Unix(path) = &address.transport else { continue };
             let outcome = match SocketPath::new(path) {
-                Ok(socket) => ping(socket.as_path(), patience).await.map(|g| (socket, g)),
+                Ok(socket) => ping(socket.as_path(), timeout).await.map(|g| (socket, g)),
                 Err(error) => Err(PingError::NotListening(error)),
             };
             match outcome {
@@ -186,7 +186,7 @@ impl EngineClient {
         };
         let ping = match starting {
             Starting::Allowed => service.ensure().await?,
-            Starting::Forbidden => match ping(&service.socket(), patience).await {
+            Starting::Forbidden => match ping(&service.socket(), timeout).await {
                 Ok(ping) => ping,
                 Err(_) => return Err(error::no_engine(&tried, &search.podman)),
             },
@@ -427,7 +427,6 @@ impl ClientState {
     }
 }
 
-/// Connects with TLS.
 fn connect_with_tls(authority: &str, tls: &TlsFiles) -> Result<Docker, Error> {
     // Without a CA file the engine must have a certificate that the system trusts.
     // The library requires a file nevertheless.

@@ -175,9 +175,9 @@ async fn an_engine_that_is_there_but_silent_is_not_passed_over_for_another() {
     let search = ContextSearch { sockets, podman: PodmanProgram::Missing };
     let settings = engine.settings();
     let keyring = Keyring::new(settings.environment());
-    let patience = Duration::from_millis(50);
+    let timeout = Duration::from_millis(50);
     let connected =
-        EngineClient::connect_first(search, None, Starting::Allowed, patience, keyring).await;
+        EngineClient::connect_first(search, None, Starting::Allowed, timeout, keyring).await;
     let (problem, advice) = message_and_advice(&connected.unwrap_err());
     assert!(problem.contains("docker.sock cannot be reached: it did not answer"), "{problem}");
     assert!(advice.contains("restart it"), "{advice}");

@@ -42,7 +42,7 @@ fn containers() -> Vec<ContainerSummary> {
 }
 
 #[test]
-fn containers_are_told_apart_by_whose_they_are() {
+fn containers_are_distinguished_by_whose_they_are() {
     let known = BTreeSet::from(["i1".to_owned()]);
     let groups =
         |instances| ContainerGroups::new(&containers(), DoctorScope { home: "mine", instances });

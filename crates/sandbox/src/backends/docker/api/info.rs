@@ -40,7 +40,6 @@ pub(in crate::backends::docker) struct EngineInfo {
     /// Identifies the engine.
     pub(in crate::backends::docker) id: String,
     pub(in crate::backends::docker) flavour: Flavour,
-    /// Its version.
     pub(in crate::backends::docker) version: String,
     /// Version of the API in use.
     pub(in crate::backends::docker) api_version: String,
@@ -51,7 +50,6 @@ pub(in crate::backends::docker) struct EngineInfo {
     pub(in crate::backends::docker) storage_driver: String,
     /// The filesystem of the storage driver.
     pub(in crate::backends::docker) backing_filesystem: String,
-    /// Version of the cgroups.
     pub(in crate::backends::docker) cgroup_version: String,
     pub(in crate::backends::docker) cgroup_driver: String,
     /// Whether memory can be limited.

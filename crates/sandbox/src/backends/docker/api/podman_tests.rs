@@ -74,7 +74,7 @@ impl FakePodman {
 
 impl Drop for FakePodman {
     fn drop(&mut self) {
-        // Whoever still stays is let go; without a reader this fails at once.
+        // A process that still waits is released; without a reader this fails at once.
         let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
         rustix::fs::open(self.path("stay"), flags, rustix::fs::Mode::empty()).ok();
     }

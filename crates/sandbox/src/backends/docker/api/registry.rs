@@ -53,7 +53,7 @@ pub(super) async fn pull(
     let mut events = api.create_image(Some(options.build()), None, credentials);
     let mut pulled = PullProgress::new(name, client.flavour());
     let mut reported: Option<Instant> = None;
-    progress.tell(pulled.progress());
+    progress.report(pulled.progress());
     while let Some(event) = events.next().await {
         let event = event.map_err(|error| match classify(&error) {
             EngineFault::Unreachable => client.error(format!("pull image {name}"))(error),
@@ -72,11 +72,11 @@ pub(super) async fn pull(
         pulled.update(event);
         if reported.is_none_or(|at| at.elapsed() >= PROGRESS_INTERVAL) {
             reported = Some(Instant::now());
-            progress.tell(pulled.progress());
+            progress.report(pulled.progress());
         }
     }
-    progress.tell(pulled.progress());
-    progress.tell(Progress::Pulled { image: name.to_owned() });
+    progress.report(pulled.progress());
+    progress.report(Progress::Pulled { image: name.to_owned() });
     Ok(())
 }
 
@@ -125,7 +125,6 @@ fn encode_for_urls(request: &mut BollardRequest) {
     }
 }
 
-/// The progress of a pull.
 #[derive(Debug)]
 struct PullProgress {
     image: String,

@@ -103,7 +103,7 @@ async fn what_is_no_name_never_reaches_the_engine() {
     let engine = registry_engine("200 OK", STREAM);
     let client = connect(&engine).await;
     let error = find_or_pull(&client, "../x\n", &ProgressSink::default()).await.unwrap_err();
-    assert!(error.to_string().starts_with("image ../x cannot be had"), "{error}");
+    assert!(error.to_string().starts_with("image ../x is not available"), "{error}");
     assert!(engine.requests().is_empty());
 }
 

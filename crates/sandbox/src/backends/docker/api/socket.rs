@@ -123,13 +123,13 @@ pub(super) enum PingError {
     Denied,
     #[error("it did not answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    #[error("what listens there is not a container engine: {0}")]
+    #[error("the process that listens there is not a container engine: {0}")]
     NotAnEngine(String),
 }
 
 /// Pings the engine that listens on a socket.
-pub(super) async fn ping(socket: &Path, patience: Duration) -> Result<Ping, PingError> {
-    match tokio::time::timeout(patience, exchange(socket)).await {
+pub(super) async fn ping(socket: &Path, timeout: Duration) -> Result<Ping, PingError> {
+    match tokio::time::timeout(timeout, exchange(socket)).await {
         Ok(Ok(answer)) => parse(&answer).map_err(PingError::NotAnEngine),
         Ok(Err(error)) => Err(match error.kind() {
             ErrorKind::PermissionDenied => PingError::Denied,
@@ -139,7 +139,7 @@ pub(super) async fn ping(socket: &Path, patience: Duration) -> Result<Ping, Ping
             | ErrorKind::BrokenPipe => PingError::NotAnEngine(error.to_string()),
             _ => PingError::NotListening(error),
         }),
-        Err(_) => Err(PingError::TimedOut(patience)),
+        Err(_) => Err(PingError::TimedOut(timeout)),
     }
 }
 

@@ -34,13 +34,13 @@ fn a_directory_for_sockets_is_this_users_alone() {
     assert_eq!(mode(), 0o755, "others may not write to it");
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-    assert!(make_private(&link).is_err(), "whoever made the link decides where it leads");
+    assert!(make_private(&link).is_err(), "the maker of the link decides where it leads");
 }
 
 const DOCKER: &str = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10 (linux)\r\n\
                       Content-Length: 2\r\n\r\nOK";
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A listener that treats its one caller as the test says.
 struct Engine {
@@ -71,7 +71,7 @@ async fn pinged(pieces: &[&[u8]]) -> Result<Ping, PingError> {
             tokio::task::yield_now().await;
         }
     };
-    tokio::join!(ping(&engine.path, PATIENCE), serve).0
+    tokio::join!(ping(&engine.path, TEST_TIMEOUT), serve).0
 }
 
 fn version(minor_version: usize) -> ClientVersion {
@@ -93,7 +93,7 @@ async fn docker_and_podman_say_who_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_no_engine_is_told_from_one() {
+async fn what_is_no_engine_is_distinguished_from_one() {
     let flood = vec![b'x'; 1 << 16];
     let header = format!("HTTP/1.1 200 OK\r\nX: {}\r\n", "y".repeat(1 << 16));
     for (pieces, part) in [
@@ -121,8 +121,8 @@ async fn what_is_no_engine_is_told_from_one() {
 #[tokio::test]
 async fn an_engine_that_stays_silent_is_not_waited_for() {
     let engine = engine();
-    let patience = Duration::from_millis(50);
-    let error = ping(&engine.path, patience).await.unwrap_err();
+    let timeout = Duration::from_millis(50);
+    let error = ping(&engine.path, timeout).await.unwrap_err();
     assert!(matches!(error, PingError::TimedOut(_)), "{error:?}");
     assert_eq!(error.to_string(), "it did not answer within 0.05 s");
 }
@@ -145,17 +145,17 @@ async fn an_engine_that_trickles_is_not_waited_for() {
 #[tokio::test]
 async fn nobody_and_nothing_there_are_an_absent_engine() {
     let dir = tempfile::tempdir().unwrap();
-    let absent = ping(&dir.path().join("none.sock"), PATIENCE).await.unwrap_err();
+    let absent = ping(&dir.path().join("none.sock"), TEST_TIMEOUT).await.unwrap_err();
     assert!(matches!(absent, PingError::NotListening(_)), "{absent:?}");
 
     let stale = dir.path().join("stale.sock");
     drop(UnixListener::bind(&stale).unwrap());
-    let refused = ping(&stale, PATIENCE).await.unwrap_err();
+    let refused = ping(&stale, TEST_TIMEOUT).await.unwrap_err();
     assert!(matches!(refused, PingError::NotListening(_)), "{refused:?}");
 
     let file = dir.path().join("file.sock");
     std::fs::write(&file, "").unwrap();
-    let no_socket = ping(&file, PATIENCE).await.unwrap_err();
+    let no_socket = ping(&file, TEST_TIMEOUT).await.unwrap_err();
     assert!(matches!(no_socket, PingError::NotListening(_)), "{no_socket:?}");
 }
 

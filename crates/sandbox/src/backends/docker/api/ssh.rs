@@ -53,9 +53,8 @@ pub(super) struct SshTunnel {
 /// The message of ssh's last failure.
 type LastError = Arc<Mutex<Option<String>>>;
 
-/// The ssh command.
 #[derive(Debug)]
-struct Ssh {
+struct SshCommand {
     program: PathBuf,
     arguments: Vec<String>,
     environment: Environment,
@@ -77,7 +76,7 @@ impl SshTunnel {
         make_private(&dir)
             .and_then(|()| make_private(run_dir))
             .map_err(BackendError::io(format!("create {} for this user only", dir.display())))?;
-        let ssh = Ssh::new(program, login, &dir, environment);
+        let ssh = SshCommand::new(program, login, &dir, environment);
         let (listener, socket) =
             nameless_listener(run_dir).map_err(BackendError::io("create a socket"))?;
         let path = Path::new("/proc/self/fd").join(socket.as_raw_fd().to_string());
@@ -103,7 +102,7 @@ impl Drop for SshTunnel {
     }
 }
 
-impl Ssh {
+impl SshCommand {
     fn new(program: PathBuf, login: &SshLogin, dir: &Path, environment: &Environment) -> Self {
         // No prompts: there is no terminal.
         let mut options = vec!["BatchMode=yes".to_owned(), "ConnectTimeout=20".to_owned()];
@@ -153,7 +152,7 @@ fn nameless_listener(dir: &Path) -> io::Result<(UnixListener, OwnedFd)> {
     Ok((listener, socket?))
 }
 
-async fn accept(listener: UnixListener, ssh: Arc<Ssh>, last_error: LastError) {
+async fn accept(listener: UnixListener, ssh: Arc<SshCommand>, last_error: LastError) {
     // The connections end with this task.
     let mut connections = JoinSet::new();
     loop {
@@ -171,7 +170,7 @@ async fn accept(listener: UnixListener, ssh: Arc<Ssh>, last_error: LastError) {
 }
 
 /// Forwards one connection until the engine closes it.
-async fn forward(stream: UnixStream, ssh: Arc<Ssh>, last_error: LastError) {
+async fn forward(stream: UnixStream, ssh: Arc<SshCommand>, last_error: LastError) {
     let result = match ssh.spawn() {
         Ok(child) => copy_both_ways(stream, child).await,
         Err(error) => Err(format!("ssh cannot be run: {error}")),

@@ -149,7 +149,7 @@ fn hold(ssh: &FakeSsh) {
 fn a_place_that_cannot_be_written_down_is_not_shared() {
     let login = SshLogin { user: None, host: "far".to_owned(), port: None };
     let arguments = |dir: &str| {
-        let ssh = Ssh::new("ssh".into(), &login, Path::new(dir), &Environment::default());
+        let ssh = SshCommand::new("ssh".into(), &login, Path::new(dir), &Environment::default());
         ssh.arguments.join(" ")
     };
     assert!(arguments("/a b%c").contains("ControlPath=\"/a b%%c/ssh-%C\""));

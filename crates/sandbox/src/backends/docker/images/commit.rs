@@ -67,7 +67,7 @@ pub(in crate::backends::docker) async fn create_image(
 ) -> Result<String, BackendError> {
     let draft = name.draft();
     let taken = async {
-        progress.tell(copying(0));
+        progress.report(copying(0));
         commit(client, container, &draft).await?;
         failpoint::reach("docker.snapshot.committed");
         let committed =
@@ -342,10 +342,10 @@ async fn flatten(
         }
         if reported.elapsed() >= PROGRESS_INTERVAL {
             reported = Instant::now();
-            progress.tell(copying(counted.load(Ordering::Relaxed)));
+            progress.report(copying(counted.load(Ordering::Relaxed)));
         }
     }
-    progress.tell(copying(counted.load(Ordering::Relaxed)));
+    progress.report(copying(counted.load(Ordering::Relaxed)));
     Ok(())
 }
 

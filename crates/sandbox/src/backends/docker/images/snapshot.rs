@@ -51,7 +51,6 @@ struct SavedImage {
     image: String,
     /// Id of the image.
     id: String,
-    /// The base image.
     #[serde(rename = "origin")]
     base_image: BaseImage,
 }

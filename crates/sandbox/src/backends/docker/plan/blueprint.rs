@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::labels::{container_name, labels};
 use super::mounts::ContainerMounts;
-use super::process::{self, ContainerUsers, FirstProcess};
+use super::process::{self, ContainerInit, ContainerUsers};
 use super::{extra_args, limits};
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, ImageInfo};
@@ -80,7 +80,6 @@ impl ImageUser {
     }
 }
 
-/// The source of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backends::docker) enum MountSource {
     /// A directory of the engine's host.
@@ -167,7 +166,7 @@ pub(in crate::backends::docker) fn plan(
     }
     let extra = &settings.extra_args;
     let home = settings.user_home.as_deref();
-    let first = FirstProcess::of(blueprint);
+    let first = ContainerInit::of(blueprint);
     let users = ContainerUsers::of(blueprint, first);
     let capabilities = users.capabilities(blueprint);
     let mounts = ContainerMounts::of(blueprint, first, &users)?;

@@ -14,7 +14,7 @@ fn of_a_copy(sets: &[&str]) -> Bench {
 }
 
 #[test]
-fn what_the_first_image_said_is_told_to_a_container_of_a_copy() {
+fn settings_of_the_first_image_are_passed_to_a_container_of_a_copy() {
     let body = of_a_copy(&[]).json();
     assert_eq!(body["Env"], json!(["PATH=/bin", "LANG=C"]));
     assert_eq!(body["Entrypoint"], json!(["/.vestal/boot/guest"]), "the guest is still the first");

@@ -138,7 +138,7 @@ pub(super) fn security(
     if no_new_privileges {
         options.push("no-new-privileges".to_owned());
     } else if !podman {
-        // An engine may be told to set it everywhere; Podman has no such
+        // An engine may be configured to set it everywhere; Podman has no such
         // default, and no word for `false`.
         options.push("no-new-privileges=false".to_owned());
     }

@@ -21,7 +21,6 @@ pub(in crate::backends::docker) mod label {
     pub(in crate::backends::docker) const KEY: &str = "vestal-key";
     /// The profile home.
     pub(in crate::backends::docker) const HOME: &str = "vestal-home";
-    /// The instance.
     pub(in crate::backends::docker) const INSTANCE: &str = "vestal-instance";
     /// Hash of the settings it was made with.
     pub(in crate::backends::docker) const SPEC: &str = "vestal-spec";
@@ -141,7 +140,7 @@ pub(super) fn labels(blueprint: &Blueprint<'_>) -> Result<HashMap<String, String
 const TASK: usize = 30;
 
 /// Returns the name of a sandbox's container. A container that outlives processes
-/// has the same name whoever makes it, so that the engine refuses a second one. A
+/// has the same name no matter which process makes it, so that the engine refuses a second one. A
 /// container that a process owns has the instance in its name.
 pub(in crate::backends::docker) fn container_name(key: &Key, instance: Option<&str>) -> String {
     name(key.task().as_str(), &key.hash(), instance)

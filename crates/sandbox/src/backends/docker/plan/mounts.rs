@@ -10,7 +10,7 @@ use bollard::models::{
 };
 
 use super::blueprint::{Blueprint, MountSource};
-use super::process::{ContainerUsers, FirstProcess};
+use super::process::{ContainerInit, ContainerUsers};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
 use crate::backends::docker::mounts::{HostMount, bind_target, mounts_of_settings};
@@ -21,7 +21,6 @@ use crate::settings::{HostPath, MountKind, Propagation, Volume, VolumeSource};
 /// Directories of the kernel and of Vestal, where no home is mounted.
 const NO_HOME: [&str; 4] = ["/proc", "/sys", "/dev", "/.vestal"];
 
-/// The mounts of a container.
 #[derive(Debug)]
 pub(super) struct ContainerMounts {
     flavour: Flavour,
@@ -41,7 +40,7 @@ impl ContainerMounts {
     /// are left out where the user has mounted something.
     pub(super) fn of(
         blueprint: &Blueprint<'_>,
-        first: FirstProcess,
+        first: ContainerInit,
         users: &ContainerUsers,
     ) -> Result<Self, BackendError> {
         let settings = blueprint.settings;
@@ -256,11 +255,11 @@ impl ContainerMounts {
     }
 
     /// Adds the directories that are kept in memory.
-    fn memory(&mut self, first: FirstProcess) {
+    fn memory(&mut self, first: ContainerInit) {
         // An init of the image runs programs from /run.
         let run = match first {
-            FirstProcess::Guest => "rw,noexec,nosuid,nodev,size=64m,mode=0755",
-            FirstProcess::Entrypoint => "rw,exec,nosuid,nodev,size=64m,mode=0755",
+            ContainerInit::Guest => "rw,noexec,nosuid,nodev,size=64m,mode=0755",
+            ContainerInit::Entrypoint => "rw,exec,nosuid,nodev,size=64m,mode=0755",
         };
         let tmpfs = [
             ("/tmp", "rw,exec,nosuid,nodev,size=512m,mode=1777"),

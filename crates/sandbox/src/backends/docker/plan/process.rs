@@ -12,14 +12,14 @@ const INITS: [&str; 2] = ["/init", "/package/admin/s6-overlay/command/init"];
 
 /// The first process of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FirstProcess {
+pub(super) enum ContainerInit {
     /// The guest.
     Guest,
     /// The image's entrypoint, which starts the guest.
     Entrypoint,
 }
 
-impl FirstProcess {
+impl ContainerInit {
     pub(super) fn of(blueprint: &Blueprint<'_>) -> Self {
         let entrypoint = &blueprint.image.entrypoint;
         let init = entrypoint.first().is_some_and(|program| INITS.contains(&program.as_str()));
@@ -47,7 +47,7 @@ pub(super) struct ContainerUsers {
 }
 
 impl ContainerUsers {
-    pub(super) fn of(blueprint: &Blueprint<'_>, first: FirstProcess) -> Self {
+    pub(super) fn of(blueprint: &Blueprint<'_>, first: ContainerInit) -> Self {
         let extra = &blueprint.settings.extra_args;
         let may_switch =
             extra.privileged || Capabilities::new(Grantee::Root, extra).may_switch_user();
@@ -71,7 +71,7 @@ impl ContainerUsers {
         let Some(user) = requested.filter(|_| !blueprint.user.is_root()) else {
             return plain(ROOT.to_owned());
         };
-        if first == FirstProcess::Entrypoint || !may_switch {
+        if first == ContainerInit::Entrypoint || !may_switch {
             return plain(user.clone());
         }
         Self { jobs: Some(user.clone()), ..plain(ROOT.to_owned()) }
@@ -98,7 +98,7 @@ impl ContainerUsers {
 /// Sets the first process of a container.
 pub(super) fn apply(
     blueprint: &Blueprint<'_>,
-    first: FirstProcess,
+    first: ContainerInit,
     users: &ContainerUsers,
     body: &mut ContainerCreateBody,
 ) {
@@ -107,7 +107,7 @@ pub(super) fn apply(
     // log.
     let serve = ["serve", "--settings", SETTINGS_FILE, "--ready-fd", "1"].map(str::to_owned);
     match first {
-        FirstProcess::Guest => {
+        ContainerInit::Guest => {
             body.entrypoint = Some(vec![guest()]);
             body.cmd = Some(serve.to_vec());
             // The image's health check and stop signal are for its own program.
@@ -117,7 +117,7 @@ pub(super) fn apply(
             });
             body.stop_signal = Some("SIGTERM".to_owned());
         }
-        FirstProcess::Entrypoint => {
+        ContainerInit::Entrypoint => {
             if blueprint.image.is_bare {
                 body.entrypoint = Some(blueprint.image.entrypoint.clone());
                 body.stop_signal.clone_from(&blueprint.image.stop_signal);

@@ -309,7 +309,7 @@ fn places_of_the_system_are_not_covered_with_directories_of_the_host() {
 }
 
 #[test]
-fn a_path_that_the_engine_cannot_be_told_is_refused_with_advice() {
+fn a_path_that_the_engine_cannot_take_is_refused_with_advice() {
     use std::os::unix::ffi::OsStringExt as _;
     let mut bench = Bench::new();
     let odd = std::ffi::OsString::from_vec(b"/srv/\xff".to_vec());
@@ -507,7 +507,7 @@ fn limits_that_the_engine_dropped_are_noticed() {
     };
     let asked = body.host_config.clone().unwrap();
     assert_eq!(limits_not_applied(&inspect(asked.clone()), &body), []);
-    // Podman tells of a quota instead, and Docker may round.
+    // Podman reports a quota instead, and Docker may round.
     let quota = HostConfig { nano_cpus: Some(0), cpu_quota: Some(100_000), ..asked.clone() };
     assert_eq!(limits_not_applied(&inspect(quota), &body), []);
 

@@ -345,8 +345,11 @@ mod tests {
         assert_eq!(made.limits.disk_mb, Limit { value: 51_200, set_by_user: false });
         assert_eq!(made.limits.pids, Limit { value: 300, set_by_user: true });
         let left_out = ["terminal.container_disk", "terminal.container_pids"].map(str::to_owned);
-        let told = made.limits.warning(&left_out).unwrap();
-        assert!(told.starts_with("terminal.container_pids cannot be enforced here"), "{told}");
+        let reported = made.limits.warning(&left_out).unwrap();
+        assert!(
+            reported.starts_with("terminal.container_pids cannot be enforced here"),
+            "{reported}"
+        );
         assert_eq!(made.limits.warning(&left_out[..1]), None, "a default is not worth a word");
     }
 }

@@ -10,7 +10,7 @@ use super::devices::{Device, Gpus, Ulimit};
 use super::flags;
 use super::mounts::{MountFlag, MountKind};
 use super::values::{PortMapping, Seccomp, SecurityOption};
-use crate::settings::gives_away;
+use crate::settings::exposes;
 
 /// Words as for `docker run`, read into what they mean.
 ///
@@ -186,7 +186,7 @@ impl ExtraArgs {
         found.extend(self.gpus.as_ref().map(|gpus| format!("--gpus {gpus}")));
         for mount in &self.mounts {
             if let MountKind::Bind { source, .. } = &mount.kind
-                && let Some(what) = gives_away(source)
+                && let Some(what) = exposes(source)
             {
                 found.push(format!("--mount at {} mounts {what}", mount.target));
             }

@@ -143,8 +143,8 @@ static REFUSED: &[Refused] = &[
     refused(
         &["rm"],
         None,
-        "what ends a container is said by terminal.persist_across_processes and \
-         terminal.retention_seconds",
+        "terminal.persist_across_processes and terminal.retention_seconds decide when a \
+         container ends",
     ),
     refused(&["detach"], Some('d'), NOT_ATTACHED),
     refused(&["interactive"], Some('i'), NOT_ATTACHED),

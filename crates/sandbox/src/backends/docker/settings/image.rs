@@ -18,7 +18,7 @@ pub struct ImageName(Cow<'static, str>);
 
 impl ImageName {
     /// Makes the name of a default.
-    pub(super) const fn declared(name: &'static str) -> Self {
+    pub(in crate::backends) const fn declared(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 

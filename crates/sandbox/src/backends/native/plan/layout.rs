@@ -10,7 +10,8 @@ use vestal_wire::{Bind, FileIdentity, Mapping, OverlayDirs, SandboxMount};
 use super::users::ROOT_ID_SHIFT;
 use super::{DirToMake, PlanInput};
 use crate::backend::BackendError;
-use crate::mounts::{Cover, covers};
+use crate::backends::native::tier::Tier;
+use crate::mounts::{MountCover, covers};
 
 /// Size of the empty tmpfs that hides a directory.
 const HIDING_TMPFS_SIZE: u64 = 64 << 10;
@@ -24,7 +25,7 @@ pub(super) struct MountLayout<'a> {
     /// Targets of the user's mounts.
     user_targets: BTreeSet<PathBuf>,
     /// Own directories that those mounts would show.
-    to_hide: Vec<(Cover, Access)>,
+    to_hide: Vec<(MountCover, Access)>,
     pub(super) dirs_to_make: Vec<DirToMake>,
     pub(super) remarks: Vec<String>,
 }
@@ -83,8 +84,19 @@ impl<'a> MountLayout<'a> {
     /// Adds a read-only bind of a system directory, unless the target is taken.
     pub(super) fn add_system_bind(&mut self, target: &Path, source: &Path) {
         let bind = self.bind(target, source, Access::Read, !self.is_shifted());
+        // Where nothing was looked for that only root may read, root's files stay root's: nobody
+        // in the sandbox is their owner.
+        let shifted = bind.shifted && self.input.tier != Tier::ReadOnly;
+        let bind = Bind { shifted, ..bind };
         let hidden = self.hidden_paths(source);
-        self.add(target, |_| SandboxMount::Bind(Bind { hidden, ..bind }));
+        let public_only = self.is_public_only() && shifted;
+        self.add(target, |_| SandboxMount::Bind(Bind { hidden, public_only, ..bind }));
+    }
+
+    /// Returns whether the kernel keeps what not everyone may read of the system
+    /// directories from the sandbox.
+    pub(super) fn is_public_only(&self) -> bool {
+        self.input.private.is_kept_by_kernel() && self.is_shifted()
     }
 
     /// Returns the hidden paths of a system directory.
@@ -151,6 +163,7 @@ impl<'a> MountLayout<'a> {
             shifted: self.is_shifted(),
             identity: None,
             hidden: Vec::new(),
+            public_only: false,
         }
     }
 
@@ -168,6 +181,7 @@ impl<'a> MountLayout<'a> {
             upper: bytes(&upper),
             work: bytes(&work),
             hidden: Vec::new(),
+            public_only: false,
         }
     }
 

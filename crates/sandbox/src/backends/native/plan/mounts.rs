@@ -2,33 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::settings::{Propagation, Volume, VolumeSource};
-
 use super::layout::{Access, MountLayout};
 use crate::backend::BackendError;
 use crate::backends::native::facts::SystemDirKind;
+use crate::backends::native::plan::PlannedFor;
 use crate::backends::native::resolve;
-use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
-use crate::backends::own_system::{At, NEVER, refused, vet};
-use crate::mounts::MountRequest;
+use crate::backends::own_system::{MountAt, NEVER, refused, vet};
 
 /// Adds the user's mounts. They come before most others, which are left out where
 /// the target is taken.
 pub(super) fn add_user_mounts(layout: &mut MountLayout<'_>) -> Result<(), BackendError> {
     let settings = layout.input.settings;
-    let home = settings.user_home.as_deref();
+    let (mounts, home) = (settings.user_mounts(), settings.user_home.as_deref());
     for volume in settings.volumes.iter() {
-        let source = host_path(volume, home)?;
+        let source = mounts.source(volume)?;
         let access = if volume.read_only { Access::Read } else { Access::Write };
         add_mount(layout, &source, Path::new(&volume.target), access)?;
     }
     for dir in &settings.binds {
         vet(dir)?;
-        match At::among(&settings.volumes, home, dir) {
-            At::Nothing => add_mount(layout, dir, dir, Access::Write)?,
-            At::Itself => {}
-            At::Another => {
+        match MountAt::among(&settings.volumes, home, dir) {
+            MountAt::Nothing => add_mount(layout, dir, dir, Access::Write)?,
+            MountAt::Itself => {}
+            MountAt::Another => {
                 return Err(refused(
                     dir,
                     "the settings mount something else there, or mount it read-only",
@@ -98,8 +95,9 @@ pub(super) fn can_mount_at(layout: &MountLayout<'_>, target: &Path) -> bool {
     if input.tier != Tier::ReadOnly || layout.is_in_user_mount(target) {
         return true;
     }
+    let is_here = input.machine == PlannedFor::ThisMachine;
     if let Ok(rest) = target.strip_prefix("/etc") {
-        return input.etc_dir.join(rest).exists();
+        return is_here && input.etc_dir.join(rest).exists();
     }
     let shown = input.facts.system.iter().find_map(|dir| match &dir.kind {
         SystemDirKind::Directory { source, .. } => {
@@ -108,7 +106,7 @@ pub(super) fn can_mount_at(layout: &MountLayout<'_>, target: &Path) -> bool {
         }
         SystemDirKind::Link(_) => None,
     });
-    shown.is_none_or(|source| source.exists())
+    shown.is_none_or(|source| is_here && source.exists())
 }
 
 fn cannot_mount(target: &Path, problem: &str) -> BackendError {
@@ -116,83 +114,4 @@ fn cannot_mount(target: &Path, problem: &str) -> BackendError {
         problem: format!("nothing can be mounted at {}: {problem}", target.display()),
         advice: "choose another path in the sandbox".to_owned(),
     }
-}
-
-/// Returns the host directories that the settings mount.
-pub(in crate::backends::native) fn mount_requests(
-    settings: &NativeSettings,
-) -> Result<Vec<MountRequest>, BackendError> {
-    let home = settings.user_home.as_deref();
-    let volume = |volume: &Volume| {
-        Ok::<_, BackendError>(MountRequest {
-            path: host_path(volume, home)?,
-            writable: !volume.read_only,
-        })
-    };
-    let mut requests = settings.volumes.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
-    let whole = settings.binds.iter().chain(&settings.mount);
-    requests.extend(whole.map(|path| MountRequest { path: path.clone(), writable: true }));
-    Ok(requests)
-}
-
-/// Checks that the mounted host directories exist, before anything is changed.
-pub(in crate::backends::native) fn check_sources(
-    settings: &NativeSettings,
-) -> Result<(), BackendError> {
-    for volume in settings.volumes.iter() {
-        let source = host_path(volume, settings.user_home.as_deref())?;
-        if !source.exists() {
-            return Err(BackendError::Advised {
-                problem: format!("terminal.docker_volumes: {} does not exist", source.display()),
-                advice: "make it, or correct terminal.docker_volumes".to_owned(),
-            });
-        }
-    }
-    for bind in &settings.binds {
-        vet(bind)?;
-        if !bind.is_dir() {
-            return Err(refused(bind, "it is not a directory any more", "make it"));
-        }
-    }
-    match &settings.mount {
-        Some(mount) if !mount.is_dir() => Err(BackendError::Advised {
-            problem: format!("{} cannot be the workspace: it is not a directory", mount.display()),
-            advice: "make it, or remove the sandbox and start in another directory".to_owned(),
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Returns the host path of a volume.
-pub(super) fn host_path(volume: &Volume, home: Option<&Path>) -> Result<PathBuf, BackendError> {
-    let path = match &volume.source {
-        VolumeSource::Host(path) => path,
-        VolumeSource::Named(name) => {
-            return Err(BackendError::Advised {
-                problem: format!(
-                    "terminal.docker_volumes: {name} is a volume of a container engine, and native \
-                     sandboxes have none"
-                ),
-                advice: "mount a directory instead, or use the backend docker".to_owned(),
-            });
-        }
-    };
-    match volume.propagation {
-        None | Some(Propagation::Private | Propagation::Rprivate) => {}
-        Some(other) => {
-            return Err(BackendError::Advised {
-                problem: format!(
-                    "terminal.docker_volumes: {} asks for {}, but native sandboxes have only \
-                     private mounts",
-                    volume.spec(),
-                    other.as_str()
-                ),
-                advice: "remove that option, or use the backend docker".to_owned(),
-            });
-        }
-    }
-    path.resolve(home).map(PathBuf::from).ok_or_else(|| BackendError::Advised {
-        problem: format!("{} cannot be mounted: your home directory is unknown", volume.spec()),
-        advice: "write the full path, or set HOME".to_owned(),
-    })
 }

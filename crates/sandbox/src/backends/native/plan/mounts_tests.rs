@@ -2,7 +2,6 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::check_sources;
 use super::testing::PlanFixture;
 use crate::Overrides;
 use crate::backend::BackendError;
@@ -188,7 +187,7 @@ fn what_is_to_be_mounted_has_to_be_there() {
     fs::write(&file, "").unwrap();
     let volume = |source: &PathBuf| volumes(&format!(r#"["{}:/data"]"#, source.display()));
     let check = |sets: &[&str], overrides: &Overrides| {
-        check_sources(&PlanFixture::asking(Tier::Overlay, sets, overrides).settings)
+        PlanFixture::asking(Tier::Overlay, sets, overrides).settings.user_mounts().check()
     };
     let nothing = Overrides::default();
     check(&[&volume(&there)], &nothing).unwrap();

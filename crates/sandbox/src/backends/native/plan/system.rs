@@ -5,17 +5,18 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use vestal_stage::survey::etc::APT_NO_SANDBOX;
 use vestal_wire::{Mapping, OverlayDirs, Root, SandboxMount};
 
 use super::layout::{Access, MountLayout, bytes};
 use crate::backend::BackendError;
-use crate::backends::native::etc::APT_NO_SANDBOX;
 use crate::backends::native::facts::{SystemDirKind, is_shown};
+use crate::backends::native::plan::PlannedFor;
 use crate::backends::native::tier::Tier;
 use crate::backends::own_system::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 
 /// The home of the sandbox's user.
-pub(super) const HOME: &str = "/root";
+pub(in crate::backends::native) const HOME: &str = "/root";
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -24,28 +25,28 @@ const GIB: u64 = 1 << 30;
 const SHARED_MEMORY: u64 = 64 * MIB;
 
 /// Directories on tmpfs, which are lost when the sandbox stops.
-const TMPFS: [Tmpfs; 3] = [
-    Tmpfs { target: "/tmp", size: 512 * MIB, mode: 0o1777, exec: true },
-    Tmpfs { target: "/var/tmp", size: 256 * MIB, mode: 0o1777, exec: false },
-    Tmpfs { target: "/run", size: 64 * MIB, mode: 0o755, exec: false },
+const TMPFS: [SystemTmpfs; 3] = [
+    SystemTmpfs { target: "/tmp", size: 512 * MIB, mode: 0o1777, exec: true },
+    SystemTmpfs { target: "/var/tmp", size: 256 * MIB, mode: 0o1777, exec: false },
+    SystemTmpfs { target: "/run", size: 64 * MIB, mode: 0o755, exec: false },
 ];
 
 /// The workspace of a sandbox that is not persistent.
-const WORKSPACE_ON_TMPFS: Tmpfs =
-    Tmpfs { target: WORKSPACE, size: 10 * GIB, mode: 0o777, exec: true };
+const WORKSPACE_ON_TMPFS: SystemTmpfs =
+    SystemTmpfs { target: WORKSPACE, size: 10 * GIB, mode: 0o777, exec: true };
 
 /// The home of a sandbox that is not persistent.
-const HOME_ON_TMPFS: Tmpfs = Tmpfs { target: HOME, size: GIB, mode: 0o700, exec: true };
+const HOME_ON_TMPFS: SystemTmpfs = SystemTmpfs { target: HOME, size: GIB, mode: 0o700, exec: true };
 
 #[derive(Debug, Clone, Copy)]
-struct Tmpfs {
+struct SystemTmpfs {
     target: &'static str,
     size: u64,
     mode: u32,
     exec: bool,
 }
 
-impl Tmpfs {
+impl SystemTmpfs {
     fn add(self, layout: &mut MountLayout<'_>) {
         let Self { target, size, mode, exec } = self;
         layout.add(Path::new(target), |target| SandboxMount::Tmpfs { target, size, mode, exec });
@@ -73,7 +74,6 @@ pub(super) fn add_kernel_and_guest(layout: &mut MountLayout<'_>) {
     layout.plan_dir(&dirs.state, 0o700);
 }
 
-/// Adds workspace and home.
 pub(super) fn add_workspace_and_home(layout: &mut MountLayout<'_>) -> Result<(), BackendError> {
     let (dirs, settings) = (layout.input.dirs, layout.input.settings);
     let workspace = Path::new(WORKSPACE);
@@ -96,7 +96,7 @@ pub(super) fn add_workspace_and_home(layout: &mut MountLayout<'_>) -> Result<(),
 }
 
 /// Adds a directory that is on disk in a persistent sandbox, else on tmpfs.
-fn add_persistent_dir(layout: &mut MountLayout<'_>, source: &Path, mode: u32, tmpfs: Tmpfs) {
+fn add_persistent_dir(layout: &mut MountLayout<'_>, source: &Path, mode: u32, tmpfs: SystemTmpfs) {
     let target = Path::new(tmpfs.target);
     if layout.is_taken(target) {
         return;
@@ -109,7 +109,6 @@ fn add_persistent_dir(layout: &mut MountLayout<'_>, source: &Path, mode: u32, tm
     layout.add_bind(target, source, Access::Write);
 }
 
-/// Adds the tmpfs of [`TMPFS`].
 pub(super) fn add_tmpfs(layout: &mut MountLayout<'_>) {
     for tmpfs in TMPFS {
         tmpfs.add(layout);
@@ -185,7 +184,9 @@ fn add_system_dir(layout: &mut MountLayout<'_>, target: &Path, name: &str, kind:
             let layered = layout.input.tier == Tier::Overlay;
             if layered && !contains_own_files(layout, source) {
                 let hidden = layout.hidden_paths(source);
-                let layers = OverlayDirs { hidden, ..layout.layers(name, source, *mode) };
+                let public_only = layout.is_public_only();
+                let layers =
+                    OverlayDirs { hidden, public_only, ..layout.layers(name, source, *mode) };
                 layout.add(target, |target| SandboxMount::Overlay { target, layers });
                 return;
             }
@@ -236,7 +237,12 @@ fn is_left_out_by_layers(layout: &MountLayout<'_>, dir: &Path) -> bool {
 fn own_dirs(layout: &MountLayout<'_>) -> Vec<PathBuf> {
     let input = layout.input;
     let dirs = input.settings.own_dirs.iter().chain([&input.dirs.instance]);
-    dirs.map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.clone())).collect()
+    match input.machine {
+        PlannedFor::ThisMachine => {
+            dirs.map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.clone())).collect()
+        }
+        PlannedFor::AnotherMachine => dirs.cloned().collect(),
+    }
 }
 
 /// Plans a directory in the sandbox, except inside of a mount of the user.

@@ -7,7 +7,7 @@ use minicbor::bytes::ByteVec;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_wire::{Bind, OverlayDirs, Purpose, Root, SandboxMount};
 
-use super::{HostDirs, PlanInput, PlannedSandbox, enclosure, mount_requests, users};
+use super::{HostDirs, PlanInput, PlannedFor, PlannedSandbox, enclosure, users};
 use crate::Overrides;
 use crate::backend::BackendError;
 use crate::backends::native::facts::{
@@ -20,6 +20,7 @@ use crate::mounts::Mounts;
 
 /// The input of a plan.
 pub(super) struct PlanFixture {
+    pub(super) machine: PlannedFor,
     pub(super) facts: HostFacts,
     pub(super) settings: NativeSettings,
     pub(super) dirs: HostDirs,
@@ -54,6 +55,7 @@ impl PlanFixture {
             layers: "/s/i/layers".into(),
         };
         Self {
+            machine: PlannedFor::ThisMachine,
             facts: facts(),
             settings: NativeSettings::read(&settings, overrides).unwrap(),
             dirs,
@@ -73,12 +75,13 @@ impl PlanFixture {
 
     pub(super) fn try_plan(&self) -> Result<PlannedSandbox, BackendError> {
         enclosure(&PlanInput {
+            machine: self.machine,
             dirs: &self.dirs,
             settings: &self.settings,
             facts: &self.facts,
             tier: self.tier,
             users: users(self.tier, &self.facts),
-            mounts: &Mounts::untried(&mount_requests(&self.settings)?),
+            mounts: &Mounts::untried(&self.settings.user_mounts().requests()?),
             private: &self.private,
             etc_dir: &self.etc_dir,
             rootfs: self.rootfs.as_deref(),
@@ -185,14 +188,22 @@ fn shown(mount: &SandboxMount) -> String {
     let word = |holds: bool, word: &'static str| if holds { word } else { "" };
     match mount {
         SandboxMount::Bind(Bind {
-            source, target, read_only, recursive, shifted, hidden, ..
+            source,
+            target,
+            read_only,
+            recursive,
+            shifted,
+            hidden,
+            public_only,
+            ..
         }) => format!(
-            "{} bind {}{}{}{}{}",
+            "{} bind {}{}{}{}{}{}",
             utf8(target),
             utf8(source),
             word(*read_only, " ro"),
             word(*recursive, " recursive"),
             word(*shifted, " shifted"),
+            word(*public_only, " public"),
             without(hidden)
         ),
         SandboxMount::Overlay { target, layers } => format!("{} {}", utf8(target), over(layers)),
@@ -211,10 +222,11 @@ fn shown(mount: &SandboxMount) -> String {
 }
 
 fn over(layers: &OverlayDirs) -> String {
-    let OverlayDirs { lower, shifted, upper, work, hidden } = layers;
+    let OverlayDirs { lower, shifted, upper, work, hidden, public_only } = layers;
     let shifted = if *shifted { " shifted" } else { "" };
+    let public = if *public_only { " public" } else { "" };
     assert_eq!(utf8(work), utf8(upper).replace("/upper", "/work"));
-    format!("layers {} over {}{shifted}{}", utf8(upper), utf8(lower), without(hidden))
+    format!("layers {} over {}{shifted}{public}{}", utf8(upper), utf8(lower), without(hidden))
 }
 
 fn without(hidden: &[ByteVec]) -> String {

@@ -287,6 +287,13 @@ fn what_is_not_for_everyone_is_left_out_where_permissions_keep_nobody_out() {
     fixture.settings.own_dirs = vec!["/opt/v".into()];
     let mount = fixture.at("/opt").unwrap();
     assert_eq!(mount, "/opt bind /opt ro shifted without vault without tool/key");
+    // Where the kernel keeps it private as well, every mount that shows some of it says so.
+    fixture.private = fixture.private.kept_by_kernel();
+    let mount = fixture.at("/opt").unwrap();
+    assert_eq!(mount, "/opt bind /opt ro shifted public without vault without tool/key");
+    assert!(
+        fixture.at("/usr").unwrap().ends_with("over /usr shifted public without local/etc/key")
+    );
 }
 
 #[test]
@@ -314,7 +321,7 @@ fn old_hosts_have_directories_in_place_of_links() {
 }
 
 #[test]
-fn a_host_whose_programs_are_elsewhere_is_told_so() {
+fn a_host_whose_programs_are_elsewhere_is_reported() {
     let mut fixture = PlanFixture::new(Tier::Overlay);
     fixture.facts.has_shell = false;
     assert!(fixture.refused().contains("/bin/sh"), "{}", fixture.refused());

@@ -26,7 +26,6 @@ const SECOND: i64 = 1_000_000_000;
 /// Most threads of a scan.
 const MAX_THREADS: usize = 4;
 
-/// The status of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PathStatus {
     /// It does not exist.
@@ -274,7 +273,7 @@ fn status(dir: &OwnedFd, path: &Path) -> PathStatus {
 }
 
 /// Returns whether everyone may read a file, or enter and list a directory. A setuid
-/// or setgid program that everyone may run also counts: its content is no secret.
+/// or setgid program that everyone may run also counts: its content is not secret.
 fn is_public(kind: FileType, mode: u32) -> bool {
     match kind {
         FileType::Directory => mode & 0o005 == 0o005,

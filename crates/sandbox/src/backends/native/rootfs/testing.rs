@@ -110,10 +110,10 @@ impl RootfsFixture {
     }
 
     pub(super) fn provide(&self, path: &Path) -> Result<Rootfs, BackendError> {
-        self.provide_telling(path, &ProgressSink::default())
+        self.provide_reporting(path, &ProgressSink::default())
     }
 
-    pub(super) fn provide_telling(
+    pub(super) fn provide_reporting(
         &self,
         path: &Path,
         progress: &ProgressSink,
@@ -145,7 +145,6 @@ impl RootfsFixture {
         }
     }
 
-    /// Returns the names in the cache.
     pub(super) fn cached_names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("cache")).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()

@@ -70,7 +70,7 @@ fn a_shell_outside_of_it_is_no_shell_of_it() {
     assert!(fixture.refused(&dir).contains("it has no shell"));
     fs::remove_file(dir.join("bin/sh")).unwrap();
     fs::write(dir.join("bin/sh"), "").unwrap();
-    assert!(fixture.refused(&dir).contains("it has no shell"), "it is no program");
+    assert!(fixture.refused(&dir).contains("it has no shell"), "it is not a program");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn unpacking_tells_how_far_it_is() {
         let reported = Arc::clone(&reported);
         ProgressSink::new(move |progress| reported.lock().unwrap().push(progress))
     };
-    fixture.provide_telling(&path, &sink).unwrap();
+    fixture.provide_reporting(&path, &sink).unwrap();
     let reported = reported.lock().unwrap();
     let expected = Progress::Copying {
         what: format!("the root filesystem {}", path.display()),

@@ -125,7 +125,7 @@ impl ProgressReporter<'_> {
             return;
         }
         self.last = Some(Instant::now());
-        self.job.progress.tell(Progress::Copying {
+        self.job.progress.report(Progress::Copying {
             what: format!("the root filesystem {}", self.job.path.display()),
             files,
             bytes,

@@ -116,7 +116,7 @@ fn a_link_to_itself_stays_what_it_is() {
 }
 
 #[test]
-fn devices_are_left_out_and_told() {
+fn devices_are_left_out_and_reported() {
     let fixture = RootfsFixture::new();
     let archive = Archive::of_a_system()
         .entry(b'3', "dev/null", "", "", 0o666)

@@ -1,0 +1,101 @@
+"""Durable sandboxes for agents.
+
+>>> from vestal import Sandbox
+>>> sandbox = Sandbox.open("docs")
+>>> sandbox.run("echo hello >> notes; cat notes").stdout
+'hello\\n'
+
+The same name finds the same sandbox again: tomorrow, in another process, after a reboot. :mod:`vestal.aio`
+has the same for asyncio.
+"""
+
+from .client import Board, Client, Files, Job, Sandbox, Stream
+from .errors import (
+    AlreadyExists,
+    BackendUnavailable,
+    Busy,
+    Cancelled,
+    CommandFailed,
+    CommandTimedOut,
+    Conflict,
+    ConnectionLost,
+    FileNotFound,
+    InvalidRequest,
+    JobLost,
+    NeverStarted,
+    NoSpace,
+    NotFound,
+    NotIsolated,
+    OutcomeUnknown,
+    PermissionDenied,
+    ProgramNotFound,
+    Stopped,
+    Unreachable,
+    UnsupportedPlatform,
+    VestalError,
+    WrongFileKind,
+)
+from .results import (
+    Chunk,
+    Comment,
+    Directory,
+    Entry,
+    FileInfo,
+    JobInfo,
+    Logs,
+    Match,
+    Matches,
+    Output,
+    Result,
+    SandboxInfo,
+    Snapshot,
+    Task,
+    TaskDetails,
+)
+
+__all__ = [
+    "AlreadyExists",
+    "BackendUnavailable",
+    "Board",
+    "Busy",
+    "Cancelled",
+    "Chunk",
+    "Client",
+    "CommandFailed",
+    "CommandTimedOut",
+    "Comment",
+    "Conflict",
+    "ConnectionLost",
+    "Directory",
+    "Entry",
+    "FileInfo",
+    "FileNotFound",
+    "Files",
+    "InvalidRequest",
+    "Job",
+    "JobInfo",
+    "JobLost",
+    "Logs",
+    "Match",
+    "Matches",
+    "NeverStarted",
+    "NoSpace",
+    "NotFound",
+    "NotIsolated",
+    "OutcomeUnknown",
+    "Output",
+    "PermissionDenied",
+    "ProgramNotFound",
+    "Result",
+    "Sandbox",
+    "SandboxInfo",
+    "Snapshot",
+    "Stopped",
+    "Stream",
+    "Task",
+    "TaskDetails",
+    "Unreachable",
+    "UnsupportedPlatform",
+    "VestalError",
+    "WrongFileKind",
+]
