@@ -60,7 +60,7 @@ fn chat_completions_refuse_what_does_not_hold_together() {
         (json!([user(), result("1")]), "answers no open call"),
         (json!([user(), call("1"), result("1"), result("1")]), "answers no open call"),
         (json!([user(), call("")]), "an id of its own"),
-        (json!([{"role": "human", "content": "hi"}]), "no role"),
+        (json!([{"role": "human", "content": "hi"}]), "is not a role"),
         (json!([user(), {"role": "assistant", "content": null}]), "neither content nor"),
         (
             json!([user(), {"role": "assistant", "tool_calls": [{"id": "1", "function":
@@ -91,7 +91,7 @@ fn messages_refuse_what_does_not_hold_together() {
         (block(json!({"type": "text", "text": ""})), "non-empty"),
         (block(json!({"type": "thinking", "thinking": "hm"})), "needs its signature"),
         (block(json!({"type": "tool_use", "id": "1", "input": "{}"})), "must be an object"),
-        (block(json!({"type": "tool_call"})), "no type of block"),
+        (block(json!({"type": "tool_call"})), "is not a type of block"),
     ] {
         let fault = anthropic(&messages).expect(word);
         assert!(fault.contains(word), "{fault}");
