@@ -6,19 +6,15 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
-use rustix::io::Errno;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use rustix::fs::inotify::{Event, ReadFlags, WatchFlags};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vestal_config::Home;
+use vestal_process::FileChanges;
 
 /// Writes that belong together are one change.
 const TOGETHER: Duration = Duration::from_millis(30);
@@ -205,7 +201,7 @@ async fn run(root: Home, sender: watch::Sender<Numbers>) {
     let mut files = match WatchedFiles::new(root) {
         Ok(files) => files,
         Err(error) => {
-            tracing::warn!(%error, "changes cannot be watched; pages are told every 30 s");
+            tracing::warn!(%error, "changes cannot be watched; pages are refreshed every 30 s");
             loop {
                 tokio::time::sleep(LOOK_EVERY).await;
                 sender.send_modify(|numbers| numbers.iter_mut().for_each(|number| *number += 1));
@@ -250,17 +246,15 @@ fn publish(sender: &watch::Sender<Numbers>, changed: [bool; Topic::ALL.len()]) {
 /// The directories that are watched.
 struct WatchedFiles {
     root: Home,
-    fd: AsyncFd<OwnedFd>,
+    changes: FileChanges,
     places: HashMap<i32, (Place, PathBuf)>,
     known: HashMap<PathBuf, i32>,
 }
 
 impl WatchedFiles {
     fn new(root: Home) -> io::Result<Self> {
-        let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
-        let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
-        let mut files = Self { root, fd, places: HashMap::new(), known: HashMap::new() };
+        let changes = FileChanges::new()?;
+        let mut files = Self { root, changes, places: HashMap::new(), known: HashMap::new() };
         files.look();
         Ok(files)
     }
@@ -321,7 +315,7 @@ impl WatchedFiles {
             | WatchFlags::ONLYDIR
             | WatchFlags::DONT_FOLLOW;
         // One that is not there is noticed when it is made; one beyond the kernel's limit is not.
-        if let Ok(number) = add_watch(self.fd.get_ref(), dir, flags) {
+        if let Ok(number) = self.changes.watch(dir, flags) {
             self.places.insert(number, (place, dir.to_owned()));
             self.known.insert(dir.to_owned(), number);
         }
@@ -330,43 +324,30 @@ impl WatchedFiles {
     /// Waits until something has changed that is about a topic.
     async fn next(&mut self) -> io::Result<[bool; Topic::ALL.len()]> {
         loop {
-            self.fd.readable().await?.retain_ready();
-            tokio::time::sleep(TOGETHER).await;
             let mut changed = [false; Topic::ALL.len()];
             let mut is_new = false;
             let mut gone = Vec::new();
-            {
-                let mut ready = self.fd.readable().await?;
-                let mut buffer = [MaybeUninit::uninit(); 16 << 10];
-                let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);
-                loop {
-                    let event = match reader.next() {
-                        Ok(event) => event,
-                        Err(Errno::INTR) => continue,
-                        Err(Errno::AGAIN) => break,
-                        Err(error) => return Err(error.into()),
-                    };
-                    let flags = event.events();
-                    if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-                        // Nobody knows what was missed.
-                        changed = [true; Topic::ALL.len()];
-                        is_new = true;
-                    }
-                    if flags.contains(ReadFlags::IGNORED) {
-                        gone.push(event.wd());
-                        continue;
-                    }
-                    is_new |= flags.contains(ReadFlags::ISDIR)
-                        && flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
-                    let name = event.file_name().map_or(&b""[..], |name| name.to_bytes());
-                    let place = self.places.get(&event.wd());
-                    let topic = place.and_then(|(place, _)| place.topic(name, flags));
-                    if let Some(topic) = topic {
-                        changed[topic as usize] = true;
-                    }
+            let note = |event: &Event<'_>| {
+                let flags = event.events();
+                if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                    // Nobody knows what was missed.
+                    changed = [true; Topic::ALL.len()];
+                    is_new = true;
                 }
-                ready.clear_ready();
-            }
+                if flags.contains(ReadFlags::IGNORED) {
+                    gone.push(event.wd());
+                    return;
+                }
+                is_new |= flags.contains(ReadFlags::ISDIR)
+                    && flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+                let name = event.file_name().map_or(&b""[..], |name| name.to_bytes());
+                let place = self.places.get(&event.wd());
+                let topic = place.and_then(|(place, _)| place.topic(name, flags));
+                if let Some(topic) = topic {
+                    changed[topic as usize] = true;
+                }
+            };
+            self.changes.next(TOGETHER, note).await?;
             for number in gone {
                 if let Some((_, dir)) = self.places.remove(&number) {
                     self.known.remove(&dir);

@@ -1,18 +1,16 @@
 //! The boards that a dispatcher has open.
 
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use rustix::fs::inotify::WatchFlags;
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::{Board, Error, Result};
+use vestal_process::FileChanges;
 
 use crate::dispatcher::lock;
 
@@ -96,25 +94,24 @@ impl OpenBoards {
 /// Watches for boards that appear and disappear.
 pub(crate) struct BoardsWatch {
     path: PathBuf,
-    signs: AsyncFd<OwnedFd>,
+    changes: FileChanges,
 }
 
 impl BoardsWatch {
     fn new(path: PathBuf) -> Result<Self> {
-        let make = || -> std::io::Result<AsyncFd<OwnedFd>> {
+        let make = || -> std::io::Result<FileChanges> {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-            let signs = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+            let changes = FileChanges::new()?;
             let what = WatchFlags::CREATE
                 | WatchFlags::MOVED_TO
                 | WatchFlags::MOVED_FROM
                 | WatchFlags::DELETE
                 | WatchFlags::ONLYDIR;
-            inotify::add_watch(&signs, &path, what)?;
-            #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
-            AsyncFd::with_interest(signs, Interest::READABLE)
+            changes.watch(&path, what)?;
+            Ok(changes)
         };
         match make() {
-            Ok(signs) => Ok(Self { path, signs }),
+            Ok(changes) => Ok(Self { path, changes }),
             Err(source) => Err(Error::Io { action: "watch", path, source }),
         }
     }
@@ -122,17 +119,6 @@ impl BoardsWatch {
     /// Waits until boards appeared or disappeared.
     pub(crate) async fn next(&mut self) -> Result<()> {
         let failed = |source| Error::Io { action: "watch", path: self.path.clone(), source };
-        let mut ready = self.signs.readable().await.map_err(failed)?;
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(self.signs.get_ref(), &mut buffer);
-        loop {
-            match events.next() {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => break,
-                Err(error) => return Err(failed(error.into())),
-            }
-        }
-        ready.clear_ready();
-        Ok(())
+        self.changes.next(Duration::ZERO, |_| {}).await.map_err(failed)
     }
 }

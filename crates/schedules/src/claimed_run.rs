@@ -9,11 +9,11 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use crate::Result;
-use crate::clock::ScheduleClock;
 use crate::run::{RunOutcome, RunReport, ScheduleRunId};
 use crate::schedule::Schedule;
 use crate::scheduler::{Executor, RunJob};
 use crate::store::ScheduleStore;
+use crate::timing::ScheduleClock;
 
 /// How long a run that was interrupted may take to end.
 const INTERRUPTED_WITHIN: Duration = Duration::from_secs(30);

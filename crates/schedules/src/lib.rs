@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod claimed_run;
-mod clock;
 mod error;
 pub mod keys;
 mod moments;
@@ -11,10 +10,8 @@ mod schedule;
 mod scheduler;
 mod store;
 mod timing;
-mod wake;
 
 pub use claimed_run::run_claimed;
-pub use clock::ScheduleClock;
 pub use error::Error;
 pub use moments::{InvalidZone, Zone};
 pub use run::{
@@ -27,7 +24,7 @@ pub use schedule::{
 };
 pub use scheduler::{DeliveryError, Executor, RunJob, Scheduler, SchedulerLimits};
 pub use store::{KEPT_RUNS, ScheduleStore, Taken, store_path};
-pub use timing::{InvalidTiming, ScheduleTiming};
+pub use timing::{InvalidTiming, ScheduleClock, ScheduleTiming};
 
 /// The result of what a store is asked.
 pub type Result<T> = std::result::Result<T, Error>;

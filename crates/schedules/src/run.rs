@@ -229,7 +229,7 @@ pub struct ScheduleRun {
     pub owner: Option<RunOwner>,
     /// The conversation.
     pub conversation: Option<String>,
-    /// What the agent said last, as far as it is kept.
+    /// The last message of the agent, as far as it is kept.
     pub output: String,
     /// Bytes of the output that are not kept.
     pub output_omitted: u64,
@@ -297,7 +297,7 @@ impl RunOutcome {
 pub struct RunReport {
     /// How it ended.
     pub outcome: RunOutcome,
-    /// What the agent said last.
+    /// The last message of the agent.
     pub output: String,
     /// Why it did not succeed.
     pub error: Option<String>,

@@ -11,13 +11,13 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
+use vestal_process::FileChanges;
 
 use crate::claimed_run::{RECORD_PAUSES, carry_out, record};
-use crate::clock::ScheduleClock;
 use crate::run::{Delivered, RunOutcome, RunOwner, RunReport, ScheduleRun, ScheduleRunId};
 use crate::schedule::Schedule;
-use crate::store::{ScheduleStore, Taken};
-use crate::wake::FileWatch;
+use crate::store::{ScheduleStore, Taken, watch_announcements};
+use crate::timing::ScheduleClock;
 use crate::{Error, Result};
 
 /// The longest sleep: a machine that was suspended, or whose clock was set, is noticed within it.
@@ -32,13 +32,16 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// How long a delivery waits whose conversation is in use.
 const DELIVER_AGAIN: Duration = Duration::from_secs(30);
 
+/// The writes of one change are seen as one.
+const TOGETHER: Duration = Duration::from_millis(20);
+
 /// What a due run does. The scheduler knows when; this knows what.
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
     /// Carries a run out. When `stop` is cancelled it interrupts what it does and returns soon.
     async fn execute(&self, job: RunJob, stop: CancellationToken) -> RunReport;
 
-    /// Delivers what a run said to where its schedule says.
+    /// Delivers the output of a run to the target of its schedule.
     async fn deliver(
         &self,
         schedule: &Schedule,
@@ -140,7 +143,7 @@ impl Scheduler {
     /// Runs what is due until [`Self::stop`]. A failure of the store is reported and tried again; it
     /// does not end this.
     pub async fn serve(&self, on_tick: impl Fn(Option<&Error>) + Send) {
-        let wake = match FileWatch::new(self.shared.store.path()) {
+        let wake = match watch_announcements(self.shared.store.path()) {
             Ok(wake) => Some(wake),
             Err(error) => {
                 tracing::warn!(%error, "changes of schedules are noticed within a minute only");
@@ -299,9 +302,9 @@ impl fmt::Debug for Scheduler {
 }
 
 /// Waits for a change by another process; for ever if that cannot be noticed.
-async fn changed(wake: Option<&FileWatch>) {
+async fn changed(wake: Option<&FileChanges>) {
     if let Some(wake) = wake {
-        match wake.next().await {
+        match wake.next(TOGETHER, |_| {}).await {
             Ok(()) => return,
             Err(error) => tracing::warn!(%error, "changes of schedules are not noticed"),
         }

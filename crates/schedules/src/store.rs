@@ -1,23 +1,32 @@
 //! The store as this process has it open: opening the file, its readers, its one writer.
 
 mod claims;
-mod deliveries;
 mod row;
 mod runs;
 mod schedules;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use async_recursion::async_recursion as boxed;
+use jiff::{SignedDuration, Timestamp};
+use rustix::fs::inotify::WatchFlags;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use sqlx::pool::PoolConnection;
-use sqlx::{Sqlite, SqliteConnection};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 use vestal_database::{
     Database, DatabaseOptions, Durability, Layout, WriteTransaction, writer_options,
 };
+use vestal_process::FileChanges;
 
-use crate::Result;
+use crate::run::{Delivered, RunOwner, ScheduleRun, ScheduleRunId};
+use crate::schedule::{Schedule, ScheduleDelivery};
+use crate::{Error, Result};
+
+use self::row::RUN;
+use self::schedules::get_in;
 
 pub use claims::Taken;
 pub use runs::KEPT_RUNS;
@@ -135,8 +144,156 @@ impl ScheduleTransaction<'_> {
         let path = self.transaction.path().to_owned();
         self.transaction.commit().await?;
         if self.is_changed {
-            crate::wake::announce(&path);
+            announce(&path);
         }
         Ok(())
     }
+}
+
+/// How long a delivery is tried.
+const TRY_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+
+impl ScheduleStore {
+    /// Takes the deliveries that are to be made. A delivery that a process began and did not live to
+    /// finish is not made again: it may be there. Only those in `wanted` are taken.
+    pub async fn take_deliveries(
+        &self,
+        owner: &RunOwner,
+        now: Timestamp,
+        wanted: impl Fn(ScheduleRunId) -> bool + Send,
+    ) -> Result<Vec<(Schedule, ScheduleRun)>> {
+        if !self.has_deliveries().await? {
+            return Ok(Vec::new());
+        }
+        let query =
+            format!("SELECT {RUN} FROM runs WHERE delivered IN ('pending', 'begun') ORDER BY id");
+        let mut write = self.write().await?;
+        let rows = sqlx::query(AssertSqlSafe(query)).fetch_all(write.on()).await;
+        let rows = rows.map_err(|error| write.explain(error))?;
+        let mut taken = Vec::new();
+        for row in &rows {
+            let run = match row::run(row) {
+                Ok(run) => run,
+                Err(error) => {
+                    give_up(&mut write, row, &error).await?;
+                    continue;
+                }
+            };
+            let verdict = match run.delivered {
+                Delivered::Begun => {
+                    let is_gone =
+                        run.owner.as_ref().is_none_or(|of| of.is_gone(owner) != Some(false));
+                    is_gone.then_some("its process died while it was delivered; it may be there")
+                }
+                _ if is_over(&run, now) => Some("it could not be delivered within a day"),
+                _ => None,
+            };
+            if let Some(reason) = verdict {
+                let query = sqlx::query(
+                    "UPDATE runs SET delivered = 'failed', delivery_error = ? WHERE id = ?",
+                )
+                .bind(reason)
+                .bind(run.id.get());
+                write.execute(query).await?;
+                continue;
+            }
+            if run.delivered == Delivered::Begun || !wanted(run.id) {
+                continue;
+            }
+            let schedule = match get_in(&mut write, &run.schedule).await {
+                Ok(schedule) => schedule,
+                Err(error @ (Error::Unreadable { .. } | Error::NotFound { .. })) => {
+                    give_up(&mut write, row, &error).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let next = match schedule.delivery {
+                ScheduleDelivery::Local => Delivered::None,
+                ScheduleDelivery::Conversation(_) => Delivered::Begun,
+            };
+            let query = sqlx::query("UPDATE runs SET delivered = ?, owner = ? WHERE id = ?")
+                .bind(next.word())
+                .bind(serde_json::to_string(owner).ok())
+                .bind(run.id.get());
+            write.execute(query).await?;
+            if next == Delivered::Begun {
+                taken.push((schedule, run));
+            }
+        }
+        write.commit().await?;
+        Ok(taken)
+    }
+
+    /// Records the outcome of a delivery that was taken. One that is to be tried again is pending.
+    #[boxed]
+    pub async fn delivered(
+        &self,
+        run: ScheduleRunId,
+        delivered: Delivered,
+        error: Option<&str>,
+    ) -> Result<()> {
+        let mut write = self.write().await?;
+        let query = sqlx::query(
+            "UPDATE runs SET delivered = ?, delivery_error = ? WHERE id = ? AND delivered = 'begun'",
+        )
+        .bind(delivered.word())
+        .bind(error.map(str::to_owned))
+        .bind(run.get());
+        write.execute(query).await?;
+        write.commit().await
+    }
+
+    async fn has_deliveries(&self) -> Result<bool> {
+        let mut reader = self.reader().await?;
+        let row = sqlx::query(
+            "SELECT EXISTS (SELECT 1 FROM runs WHERE delivered IN ('pending', 'begun'))",
+        )
+        .fetch_one(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        row.try_get(0).map_err(|error| self.explain(error))
+    }
+}
+
+fn is_over(run: &ScheduleRun, now: Timestamp) -> bool {
+    run.ended_at.is_some_and(|ended| now.duration_since(ended) > TRY_WITHIN)
+}
+
+/// Records that an output is not delivered because its run or its schedule cannot be read. One such
+/// row keeps no other from being delivered.
+async fn give_up(
+    write: &mut ScheduleTransaction<'_>,
+    row: &SqliteRow,
+    reason: &Error,
+) -> Result<()> {
+    let id: i64 = row.try_get("id").map_err(|error| write.explain(error))?;
+    let query =
+        sqlx::query("UPDATE runs SET delivered = 'failed', delivery_error = ? WHERE id = ?")
+            .bind(reason.to_string())
+            .bind(id);
+    write.execute(query).await?;
+    Ok(())
+}
+
+/// Announces that a change was committed: the file is touched, and other processes watch for that. One
+/// that is not announced is noticed within a minute.
+///
+/// Writes to the log of the file say nothing: they come before the commit is on disk, and what is not
+/// committed cannot be seen.
+fn announce(file: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    // By name: to close a descriptor of the file would drop the locks of the database.
+    if let Err(error) = utimensat(CWD, file, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        tracing::debug!(%error, "a change of schedules was not announced");
+    }
+}
+
+/// Watches for announcements in the directory of the file.
+pub(crate) fn watch_announcements(file: &Path) -> io::Result<FileChanges> {
+    let dir = file.parent().ok_or_else(|| io::Error::other("the file has no directory"))?;
+    let changes = FileChanges::new()?;
+    changes.watch(dir, WatchFlags::ATTRIB | WatchFlags::ONLYDIR)?;
+    Ok(changes)
 }

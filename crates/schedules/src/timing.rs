@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -255,6 +257,41 @@ fn span_seconds(text: &str) -> Result<i64, String> {
         ..MIN_INTERVAL => Err("the shortest is 1m".to_owned()),
         MIN_INTERVAL..=MAX_INTERVAL => Ok(total),
         _ => Err("the longest is 3650d".to_owned()),
+    }
+}
+
+/// The wall clock, or one that tests set. Clones are the same clock.
+#[derive(Debug, Clone, Default)]
+pub struct ScheduleClock {
+    /// Milliseconds since 1970 of a clock that is set by hand; none: the machine's clock.
+    set: Option<Arc<AtomicI64>>,
+}
+
+impl ScheduleClock {
+    /// Returns the clock of this machine.
+    pub const fn system() -> Self {
+        Self { set: None }
+    }
+
+    /// Returns a clock that stands still until it is [set](Self::set).
+    pub fn at(now: Timestamp) -> Self {
+        Self { set: Some(Arc::new(AtomicI64::new(now.as_millisecond()))) }
+    }
+
+    /// Returns the time.
+    pub fn now(&self) -> Timestamp {
+        match &self.set {
+            Some(set) => Timestamp::from_millisecond(set.load(Ordering::SeqCst))
+                .unwrap_or(Timestamp::UNIX_EPOCH),
+            None => Timestamp::now(),
+        }
+    }
+
+    /// Sets a clock that is set by hand; the machine's clock goes by itself.
+    pub fn set(&self, now: Timestamp) {
+        if let Some(set) = &self.set {
+            set.store(now.as_millisecond(), Ordering::SeqCst);
+        }
     }
 }
 

@@ -65,7 +65,7 @@ impl Executor for Fake {
     }
 }
 
-struct Bench {
+struct ScheduleFixture {
     _dir: tempfile::TempDir,
     store: ScheduleStore,
     fake: Arc<Fake>,
@@ -76,7 +76,7 @@ struct Bench {
 
 const START: &str = "2026-01-31T08:59:00Z";
 
-impl Bench {
+impl ScheduleFixture {
     async fn new(work: Work, limits: SchedulerLimits) -> Self {
         Self::with(work, limits, ScheduleClock::at(START.parse().unwrap())).await
     }
@@ -128,19 +128,20 @@ const LONG: Duration = Duration::from_mins(10);
 #[tokio::test]
 async fn a_schedule_that_another_process_makes_is_run_when_it_is_due() {
     // The clock of the machine: the loop sleeps by it.
-    let mut bench = Bench::with(Work::Answer, limits(2, LONG), ScheduleClock::system()).await;
-    let scheduler = bench.scheduler.clone();
+    let mut fixture =
+        ScheduleFixture::with(Work::Answer, limits(2, LONG), ScheduleClock::system()).await;
+    let scheduler = fixture.scheduler.clone();
     let serving =
         tokio::spawn(async move { scheduler.serve(|error| assert!(error.is_none())).await });
     // Another handle of the file, as another process has: nobody tells the scheduler.
-    let other = ScheduleStore::open(bench.store.path()).await.unwrap();
+    let other = ScheduleStore::open(fixture.store.path()).await.unwrap();
     let soon = Timestamp::now() + SignedDuration::from_secs(2);
     let timing = ScheduleTiming::Instant(Timestamp::from_second(soon.as_second()).unwrap());
     let delivery = ScheduleDelivery::Conversation("k3f9ab".to_owned());
     let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
     let schedule = other.create(new, Timestamp::now()).await.unwrap();
-    assert_eq!(bench.begun.recv().await.as_deref(), Some("look"));
-    let run = bench.ended(&schedule).await;
+    assert_eq!(fixture.begun.recv().await.as_deref(), Some("look"));
+    let run = fixture.ended(&schedule).await;
     assert_eq!((run.status, run.output.as_str()), (ScheduleRunStatus::Succeeded, "did look"));
     assert!(run.started_at >= schedule.next_at);
     // What it said is delivered without another word, too.
@@ -148,18 +149,18 @@ async fn a_schedule_that_another_process_makes_is_run_when_it_is_due() {
         other.run(run.id).await.unwrap().delivered == Delivered::Done
     })
     .await;
-    assert_eq!(*bench.fake.delivered.lock().unwrap(), ["conversation:k3f9ab did look"]);
-    assert_eq!(bench.scheduler.drain(LONG, std::future::pending()).await, 0);
+    assert_eq!(*fixture.fake.delivered.lock().unwrap(), ["conversation:k3f9ab did look"]);
+    assert_eq!(fixture.scheduler.drain(LONG, std::future::pending()).await, 0);
     serving.await.unwrap();
 }
 
 #[tokio::test]
 async fn a_run_that_takes_too_long_is_interrupted_and_timed_out() {
-    let bench = Bench::new(Work::Hang, limits(1, Duration::from_millis(50))).await;
-    let schedule = bench.create("slow", "0 9 * * *", ScheduleDelivery::Local).await;
-    bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
-    bench.scheduler.tick().await.unwrap();
-    let run = bench.ended(&schedule).await;
+    let fixture = ScheduleFixture::new(Work::Hang, limits(1, Duration::from_millis(50))).await;
+    let schedule = fixture.create("slow", "0 9 * * *", ScheduleDelivery::Local).await;
+    fixture.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
+    fixture.scheduler.tick().await.unwrap();
+    let run = fixture.ended(&schedule).await;
     assert_eq!(run.status, ScheduleRunStatus::TimedOut);
     assert!(run.error.unwrap().contains("cron.timeout_seconds"));
     // What it had said until then is kept.
@@ -168,40 +169,40 @@ async fn a_run_that_takes_too_long_is_interrupted_and_timed_out() {
 
 #[tokio::test]
 async fn a_run_that_crashes_is_a_failure_and_the_schedule_goes_on() {
-    let bench = Bench::new(Work::Panic, limits(1, LONG)).await;
-    let schedule = bench.create("bad", "0 9 * * *", ScheduleDelivery::Local).await;
+    let fixture = ScheduleFixture::new(Work::Panic, limits(1, LONG)).await;
+    let schedule = fixture.create("bad", "0 9 * * *", ScheduleDelivery::Local).await;
     for day in ["2026-01-31", "2026-02-01"] {
-        bench.clock.set(format!("{day}T09:00:00Z").parse().unwrap());
-        bench.scheduler.tick().await.unwrap();
-        let run = bench.ended(&schedule).await;
+        fixture.clock.set(format!("{day}T09:00:00Z").parse().unwrap());
+        fixture.scheduler.tick().await.unwrap();
+        let run = fixture.ended(&schedule).await;
         assert_eq!(run.status, ScheduleRunStatus::Failed);
         assert_eq!(run.conversation.as_deref(), Some("20260131-090000-k3f9ab"));
     }
-    assert_eq!(bench.store.get(&schedule.id).await.unwrap().failures, 2);
+    assert_eq!(fixture.store.get(&schedule.id).await.unwrap().failures, 2);
 }
 
 #[tokio::test]
 async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
-    let mut bench = Bench::new(Work::Hang, limits(2, LONG)).await;
+    let mut fixture = ScheduleFixture::new(Work::Hang, limits(2, LONG)).await;
     let mut schedules = Vec::new();
     for name in ["a", "b", "c"] {
-        schedules.push(bench.create(name, "0 9 * * *", ScheduleDelivery::Local).await);
+        schedules.push(fixture.create(name, "0 9 * * *", ScheduleDelivery::Local).await);
     }
-    bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
-    bench.scheduler.tick().await.unwrap();
-    bench.begun.recv().await.unwrap();
-    bench.begun.recv().await.unwrap();
+    fixture.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
+    fixture.scheduler.tick().await.unwrap();
+    fixture.begun.recv().await.unwrap();
+    fixture.begun.recv().await.unwrap();
     let waiting = async || {
-        let runs = bench.store.runs(None, 10).await.unwrap();
+        let runs = fixture.store.runs(None, 10).await.unwrap();
         runs.iter().filter(|run| run.status == ScheduleRunStatus::Waiting).count()
     };
     assert_eq!(waiting().await, 1);
     // No patience: what runs is interrupted, what waits never begins, and nothing new is taken.
-    let interrupted = bench.scheduler.drain(Duration::ZERO, std::future::pending()).await;
+    let interrupted = fixture.scheduler.drain(Duration::ZERO, std::future::pending()).await;
     assert!((2..=3).contains(&interrupted), "{interrupted}");
     let mut errors = Vec::new();
     for schedule in &schedules {
-        let run = bench.ended(schedule).await;
+        let run = fixture.ended(schedule).await;
         assert_eq!(run.status, ScheduleRunStatus::Interrupted);
         errors.push(run.error.unwrap_or_default());
     }
@@ -210,21 +211,21 @@ async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
         1,
         "{errors:?}"
     );
-    assert_eq!(bench.fake.most.load(Ordering::SeqCst), 2);
-    bench.clock.set("2026-02-01T09:00:00Z".parse().unwrap());
-    bench.scheduler.tick().await.unwrap();
-    assert_eq!(bench.store.runs(None, 10).await.unwrap().len(), 3);
+    assert_eq!(fixture.fake.most.load(Ordering::SeqCst), 2);
+    fixture.clock.set("2026-02-01T09:00:00Z".parse().unwrap());
+    fixture.scheduler.tick().await.unwrap();
+    assert_eq!(fixture.store.runs(None, 10).await.unwrap().len(), 3);
 }
 
 #[tokio::test]
 async fn a_run_that_ends_by_itself_during_a_drain_is_a_success() {
-    let bench = Bench::new(Work::Answer, limits(1, LONG)).await;
-    let schedule = bench.create("quick", "0 9 * * *", ScheduleDelivery::Local).await;
-    bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
-    bench.scheduler.tick().await.unwrap();
-    let mut begun = bench.begun;
+    let fixture = ScheduleFixture::new(Work::Answer, limits(1, LONG)).await;
+    let schedule = fixture.create("quick", "0 9 * * *", ScheduleDelivery::Local).await;
+    fixture.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
+    fixture.scheduler.tick().await.unwrap();
+    let mut begun = fixture.begun;
     begun.recv().await.unwrap();
-    assert_eq!(bench.scheduler.drain(LONG, std::future::pending()).await, 0);
-    let runs = bench.store.runs(Some(&schedule.id), 1).await.unwrap();
+    assert_eq!(fixture.scheduler.drain(LONG, std::future::pending()).await, 0);
+    let runs = fixture.store.runs(Some(&schedule.id), 1).await.unwrap();
     assert_eq!(runs[0].status, ScheduleRunStatus::Succeeded);
 }

@@ -14,7 +14,7 @@ use vestal_schedules::{
 use vestal_testkit::sqlite::execute;
 
 /// A store with the process that uses it.
-struct Bench {
+struct ScheduleFixture {
     dir: TempDir,
     store: ScheduleStore,
     owner: RunOwner,
@@ -36,7 +36,7 @@ fn success(output: &str) -> RunReport {
     }
 }
 
-impl Bench {
+impl ScheduleFixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = ScheduleStore::open(vestal_schedules::store_path(dir.path())).await.unwrap();
@@ -76,13 +76,13 @@ impl Bench {
 #[tokio::test]
 async fn missed_moments_are_reported_once_and_caught_up_once_or_skipped_as_asked() {
     for policy in [MissedPolicy::Run, MissedPolicy::Skip] {
-        let bench = Bench::new().await;
-        let schedule = bench.create("0 9 * * *", policy, at("01T08:00:00")).await;
-        assert_eq!(bench.work(at("01T09:00:30")).await, 1);
+        let fixture = ScheduleFixture::new().await;
+        let schedule = fixture.create("0 9 * * *", policy, at("01T08:00:00")).await;
+        assert_eq!(fixture.work(at("01T09:00:30")).await, 1);
         // Nobody was there for three moments.
         let caught_up = usize::from(policy == MissedPolicy::Run);
-        assert_eq!(bench.work(at("04T12:00:00")).await, caught_up);
-        assert_eq!(bench.work(at("04T12:00:01")).await, 0);
+        assert_eq!(fixture.work(at("04T12:00:00")).await, caught_up);
+        assert_eq!(fixture.work(at("04T12:00:01")).await, 0);
         let mut expected = vec![
             (ScheduleRunStatus::Succeeded, Trigger::Due, Some(at("01T09:00:00")), 0),
             (ScheduleRunStatus::Missed, Trigger::Due, Some(at("02T09:00:00")), 3),
@@ -95,33 +95,33 @@ async fn missed_moments_are_reported_once_and_caught_up_once_or_skipped_as_asked
                 0,
             ));
         }
-        assert_eq!(bench.entries(&schedule).await, expected);
-        assert_eq!(bench.get(&schedule).await.next_at, Some(at("05T09:00:00")));
+        assert_eq!(fixture.entries(&schedule).await, expected);
+        assert_eq!(fixture.get(&schedule).await.next_at, Some(at("05T09:00:00")));
     }
 }
 
 #[tokio::test]
 async fn a_clock_that_is_set_back_repeats_nothing_and_one_that_was_far_ahead_strands_nothing() {
-    let bench = Bench::new().await;
-    let daily = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
-    let often = bench.create("* * * * *", MissedPolicy::Skip, at("10T08:59:30")).await;
+    let fixture = ScheduleFixture::new().await;
+    let daily = fixture.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let often = fixture.create("* * * * *", MissedPolicy::Skip, at("10T08:59:30")).await;
     for minute in 0..60 {
         let now = at("10T09:00:00") + SignedDuration::from_mins(minute);
-        assert_eq!(bench.work(now).await, if minute == 0 { 2 } else { 1 }, "{minute}");
+        assert_eq!(fixture.work(now).await, if minute == 0 { 2 } else { 1 }, "{minute}");
     }
     // An hour back: all of it was run already, more of it than is kept.
     for minute in 0..60 {
         let now = at("10T09:00:05") + SignedDuration::from_mins(minute);
-        assert_eq!(bench.work(now).await, 0, "{minute}");
+        assert_eq!(fixture.work(now).await, 0, "{minute}");
     }
-    assert_eq!(bench.work(at("10T10:00:05")).await, 1);
+    assert_eq!(fixture.work(at("10T10:00:05")).await, 1);
     // Years ahead, and back again: caught up once, and then due when it should be.
-    assert_eq!(bench.work("2031-05-05T12:00:00Z".parse().unwrap()).await, 2);
-    assert!(bench.get(&daily).await.next_at.unwrap() > at("31T00:00:00"));
-    assert_eq!(bench.work(at("10T10:05:30")).await, 0);
-    assert_eq!(bench.get(&daily).await.next_at, Some(at("11T09:00:00")));
-    assert_eq!(bench.get(&often).await.next_at, Some(at("10T10:06:00")));
-    assert_eq!(bench.work(at("11T09:00:00")).await, 2);
+    assert_eq!(fixture.work("2031-05-05T12:00:00Z".parse().unwrap()).await, 2);
+    assert!(fixture.get(&daily).await.next_at.unwrap() > at("31T00:00:00"));
+    assert_eq!(fixture.work(at("10T10:05:30")).await, 0);
+    assert_eq!(fixture.get(&daily).await.next_at, Some(at("11T09:00:00")));
+    assert_eq!(fixture.get(&often).await.next_at, Some(at("10T10:06:00")));
+    assert_eq!(fixture.work(at("11T09:00:00")).await, 2);
 }
 
 /// A clock that goes, jumps ahead and is set back at random, by up to days: whatever it does, no
@@ -133,9 +133,10 @@ async fn however_the_clock_jumps_no_moment_is_run_twice_or_lost_silently() {
     for (seed, policy) in
         [(1_u64, MissedPolicy::Run), (2, MissedPolicy::Skip), (3, MissedPolicy::Run)]
     {
-        let bench = Bench::new().await;
-        let schedule =
-            bench.create("*/15 * * * *", policy, Timestamp::from_millisecond(start).unwrap()).await;
+        let fixture = ScheduleFixture::new().await;
+        let schedule = fixture
+            .create("*/15 * * * *", policy, Timestamp::from_millisecond(start).unwrap())
+            .await;
         let (mut random, mut now) = (seed, start);
         let (mut run, mut accounted, mut passed) = (Vec::new(), Vec::new(), Vec::new());
         let mut last_entry = 0;
@@ -151,8 +152,8 @@ async fn however_the_clock_jumps_no_moment_is_run_twice_or_lost_silently() {
             };
             let due = 15 * MINUTE;
             passed.extend((before / due + 1..=now / due).map(|step| step * due));
-            bench.work(Timestamp::from_millisecond(now).unwrap()).await;
-            let mut entries = bench.store.runs(Some(&schedule.id), 200).await.unwrap();
+            fixture.work(Timestamp::from_millisecond(now).unwrap()).await;
+            let mut entries = fixture.store.runs(Some(&schedule.id), 200).await.unwrap();
             entries.retain(|entry| entry.id.get() > last_entry);
             last_entry = entries.iter().map(|entry| entry.id.get()).max().unwrap_or(last_entry);
             for entry in entries {
@@ -177,169 +178,169 @@ async fn however_the_clock_jumps_no_moment_is_run_twice_or_lost_silently() {
 
 #[tokio::test]
 async fn a_run_whose_process_is_gone_is_shown_as_lost_and_blocks_nothing() {
-    let bench = Bench::new().await;
-    let schedule = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
-    let taken = bench.store.take_due(&bench.owner, at("10T09:00:00")).await.unwrap();
+    let fixture = ScheduleFixture::new().await;
+    let schedule = fixture.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let taken = fixture.store.take_due(&fixture.owner, at("10T09:00:00")).await.unwrap();
     let run = taken.runs[0].1;
-    bench.store.started(run, at("10T09:00:00"), std::time::Duration::from_mins(1)).await.unwrap();
-    assert_eq!(bench.store.run(run).await.unwrap().status, ScheduleRunStatus::Running);
-    let path = bench.store.path().to_owned();
+    fixture.store.started(run, at("10T09:00:00"), std::time::Duration::from_mins(1)).await.unwrap();
+    assert_eq!(fixture.store.run(run).await.unwrap().status, ScheduleRunStatus::Running);
+    let path = fixture.store.path().to_owned();
     execute(&path, "UPDATE runs SET owner = replace(owner, '\"pid\":', '\"pid\":9')").await;
     // It is not recorded, and shown all the same.
-    let seen = bench.store.runs(Some(&schedule.id), 1).await.unwrap().remove(0);
+    let seen = fixture.store.runs(Some(&schedule.id), 1).await.unwrap().remove(0);
     assert_eq!(seen.status, ScheduleRunStatus::Lost);
     assert!(seen.error.unwrap().contains("its process died"));
-    let asked = bench.store.request(&schedule.id, at("10T09:05:00")).await.unwrap();
+    let asked = fixture.store.request(&schedule.id, at("10T09:05:00")).await.unwrap();
     assert_eq!(asked.status, ScheduleRunStatus::Requested);
-    let counted = bench.get(&schedule).await;
+    let counted = fixture.get(&schedule).await;
     assert_eq!((counted.runs, counted.failures), (1, 1));
 }
 
 #[tokio::test]
 async fn a_schedule_never_overlaps_itself() {
-    let bench = Bench::new().await;
-    let schedule = bench.create("*/5 * * * *", MissedPolicy::Run, at("10T09:00:00")).await;
-    let mut taken = bench.store.take_due(&bench.owner, at("10T09:05:00")).await.unwrap();
+    let fixture = ScheduleFixture::new().await;
+    let schedule = fixture.create("*/5 * * * *", MissedPolicy::Run, at("10T09:00:00")).await;
+    let mut taken = fixture.store.take_due(&fixture.owner, at("10T09:05:00")).await.unwrap();
     let (_, run) = taken.runs.remove(0);
-    bench.store.started(run, at("10T09:05:00"), std::time::Duration::from_mins(1)).await.unwrap();
-    let later = bench.store.take_due(&bench.owner, at("10T09:10:00")).await.unwrap();
+    fixture.store.started(run, at("10T09:05:00"), std::time::Duration::from_mins(1)).await.unwrap();
+    let later = fixture.store.take_due(&fixture.owner, at("10T09:10:00")).await.unwrap();
     assert_eq!(later.runs.len(), 0);
     assert_eq!(later.recorded, [(schedule.id.clone(), ScheduleRunStatus::Skipped)]);
     // Nobody else begins one, either.
     for refused in [
-        bench.store.request(&schedule.id, at("10T09:10:00")).await.map(drop),
-        bench.store.begin(&schedule.id, &bench.owner, at("10T09:10:00")).await.map(drop),
+        fixture.store.request(&schedule.id, at("10T09:10:00")).await.map(drop),
+        fixture.store.begin(&schedule.id, &fixture.owner, at("10T09:10:00")).await.map(drop),
     ] {
         assert!(matches!(refused, Err(Error::Running { run: found, .. }) if found == run));
     }
-    assert!(bench.store.finish(run, &success("done"), at("10T09:11:00")).await.unwrap());
-    assert_eq!(bench.work(at("10T09:15:00")).await, 1);
-    let skipped = bench.store.runs(Some(&schedule.id), 10).await.unwrap().remove(1);
+    assert!(fixture.store.finish(run, &success("done"), at("10T09:11:00")).await.unwrap());
+    assert_eq!(fixture.work(at("10T09:15:00")).await, 1);
+    let skipped = fixture.store.runs(Some(&schedule.id), 10).await.unwrap().remove(1);
     assert_eq!(skipped.error, Some(format!("run {run} was still in progress")));
 }
 
 #[tokio::test]
 async fn a_run_that_was_asked_for_is_taken_once_and_given_up_after_an_hour() {
-    let bench = Bench::new().await;
-    let schedule = bench.create("0 9 * * *", MissedPolicy::Run, at("10T10:00:00")).await;
-    let asked = bench.store.request(&schedule.id, at("10T10:00:00")).await.unwrap();
+    let fixture = ScheduleFixture::new().await;
+    let schedule = fixture.create("0 9 * * *", MissedPolicy::Run, at("10T10:00:00")).await;
+    let asked = fixture.store.request(&schedule.id, at("10T10:00:00")).await.unwrap();
     assert_eq!((asked.status, asked.trigger), (ScheduleRunStatus::Requested, Trigger::Manual));
-    assert_eq!(bench.work(at("10T10:00:01")).await, 1);
-    assert_eq!(bench.work(at("10T10:00:02")).await, 0);
-    bench.store.request(&schedule.id, at("10T11:00:00")).await.unwrap();
-    assert_eq!(bench.work(at("10T12:00:01")).await, 0);
-    let entries = bench.entries(&schedule).await;
+    assert_eq!(fixture.work(at("10T10:00:01")).await, 1);
+    assert_eq!(fixture.work(at("10T10:00:02")).await, 0);
+    fixture.store.request(&schedule.id, at("10T11:00:00")).await.unwrap();
+    assert_eq!(fixture.work(at("10T12:00:01")).await, 0);
+    let entries = fixture.entries(&schedule).await;
     let statuses: Vec<ScheduleRunStatus> = entries.iter().map(|entry| entry.0).collect();
     assert_eq!(statuses, [ScheduleRunStatus::Succeeded, ScheduleRunStatus::Missed]);
 }
 
 #[tokio::test]
 async fn paused_moments_are_not_missed_and_a_new_time_counts_from_now() {
-    let bench = Bench::new().await;
-    let schedule = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let fixture = ScheduleFixture::new().await;
+    let schedule = fixture.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
     let id = &schedule.id;
-    let paused = bench.store.pause(id, at("10T08:30:00")).await.unwrap();
+    let paused = fixture.store.pause(id, at("10T08:30:00")).await.unwrap();
     assert_eq!((paused.state, paused.next_at), (ScheduleState::Paused, None));
-    assert_eq!(bench.work(at("15T12:00:00")).await, 0);
-    let resumed = bench.store.resume(id, at("15T12:00:00")).await.unwrap();
+    assert_eq!(fixture.work(at("15T12:00:00")).await, 0);
+    let resumed = fixture.store.resume(id, at("15T12:00:00")).await.unwrap();
     assert_eq!(resumed.next_at, Some(at("16T09:00:00")));
-    assert_eq!(bench.entries(&schedule).await, []);
+    assert_eq!(fixture.entries(&schedule).await, []);
     let now = at("15T12:00:00");
     let timing = Some(ScheduleTiming::parse("every 2h", now).unwrap());
     let change =
         ScheduleChange { timing, name: Some("often".to_owned()), ..ScheduleChange::default() };
-    let edited = bench.store.edit(id, change, now).await.unwrap();
+    let edited = fixture.store.edit(id, change, now).await.unwrap();
     assert_eq!((edited.name.as_str(), edited.prompt.as_str()), ("often", "look"));
     assert_eq!(edited.next_at, Some(at("15T14:00:00")));
     // Once: done when it has come, and due again when it is given another moment.
     let timing = Some(ScheduleTiming::parse("at 2026-01-20T10:00", now).unwrap());
     let change = ScheduleChange { timing, ..ScheduleChange::default() };
-    bench.store.edit(id, change, now).await.unwrap();
-    assert_eq!(bench.work(at("20T10:00:00")).await, 1);
-    assert_eq!(bench.get(&schedule).await.state, ScheduleState::Done);
-    assert!(matches!(bench.store.resume(id, at("20T10:00:01")).await, Err(Error::Never { .. })));
+    fixture.store.edit(id, change, now).await.unwrap();
+    assert_eq!(fixture.work(at("20T10:00:00")).await, 1);
+    assert_eq!(fixture.get(&schedule).await.state, ScheduleState::Done);
+    assert!(matches!(fixture.store.resume(id, at("20T10:00:01")).await, Err(Error::Never { .. })));
     for (timing, reason) in
         [("at 2020-01-01T10:00", "it has passed"), ("0 0 31 2 *", "no such date")]
     {
         let timing = ScheduleTiming::parse(timing, now).unwrap();
-        let refused = bench.store.create(NewSchedule::new(timing, Zone::utc(), "x"), now).await;
+        let refused = fixture.store.create(NewSchedule::new(timing, Zone::utc(), "x"), now).await;
         assert!(refused.unwrap_err().to_string().contains(reason));
     }
 }
 
 #[tokio::test]
 async fn the_last_runs_are_kept_with_bounded_output_and_true_counts() {
-    let bench = Bench::new().await;
-    let schedule = bench.create("* * * * *", MissedPolicy::Skip, at("10T00:00:00")).await;
+    let fixture = ScheduleFixture::new().await;
+    let schedule = fixture.create("* * * * *", MissedPolicy::Skip, at("10T00:00:00")).await;
     for minute in 1..=60 {
         let now = at("10T00:00:00") + SignedDuration::from_mins(minute);
-        assert_eq!(bench.work(now).await, 1);
+        assert_eq!(fixture.work(now).await, 1);
     }
-    let runs = bench.store.runs(Some(&schedule.id), 1000).await.unwrap();
+    let runs = fixture.store.runs(Some(&schedule.id), 1000).await.unwrap();
     assert_eq!(runs.len(), usize::try_from(KEPT_RUNS).unwrap());
     let last: &ScheduleRun = &runs[0];
     assert_eq!(last.due_at, Some(at("10T01:00:00")));
     assert_eq!((last.output.as_str(), last.tokens, last.micro_usd), ("done", Some(120), Some(900)));
-    let after = bench.get(&schedule).await;
+    let after = fixture.get(&schedule).await;
     assert_eq!((after.runs, after.failures), (60, 0));
-    bench.store.remove(&schedule.id).await.unwrap();
-    assert_eq!(bench.store.runs(None, 10).await.unwrap(), []);
+    fixture.store.remove(&schedule.id).await.unwrap();
+    assert_eq!(fixture.store.runs(None, 10).await.unwrap(), []);
     // A run in progress whose schedule is gone has nobody to report to.
-    assert!(!bench.store.finish(last.id, &success("late"), at("10T02:00:00")).await.unwrap());
+    assert!(!fixture.store.finish(last.id, &success("late"), at("10T02:00:00")).await.unwrap());
 }
 
 #[tokio::test]
 async fn an_output_is_delivered_at_most_once() {
-    let bench = Bench::new().await;
+    let fixture = ScheduleFixture::new().await;
     let now = at("10T08:00:00");
     let timing = ScheduleTiming::parse("0 9 * * *", now).unwrap();
     let delivery = ScheduleDelivery::Conversation("k3f9ab".to_owned());
     let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
-    bench.store.create(new, now).await.unwrap();
-    assert_eq!(bench.work(at("10T09:00:00")).await, 1);
-    let take = |now| bench.store.take_deliveries(&bench.owner, now, |_| true);
+    fixture.store.create(new, now).await.unwrap();
+    assert_eq!(fixture.work(at("10T09:00:00")).await, 1);
+    let take = |now| fixture.store.take_deliveries(&fixture.owner, now, |_| true);
     let taken = take(at("10T09:00:01")).await.unwrap();
     let [(_, run)] = taken.as_slice() else { panic!("{taken:?}") };
     assert_eq!(take(at("10T09:00:02")).await.unwrap(), []);
     // Its conversation is in use: once more, until a day is over.
-    bench.store.delivered(run.id, Delivered::Pending, Some("in use")).await.unwrap();
+    fixture.store.delivered(run.id, Delivered::Pending, Some("in use")).await.unwrap();
     assert_eq!(take(at("10T09:05:00")).await.unwrap().len(), 1);
-    bench.store.delivered(run.id, Delivered::Pending, Some("in use")).await.unwrap();
+    fixture.store.delivered(run.id, Delivered::Pending, Some("in use")).await.unwrap();
     assert_eq!(take(at("11T10:00:00")).await.unwrap(), []);
-    let given_up = bench.store.run(run.id).await.unwrap();
+    let given_up = fixture.store.run(run.id).await.unwrap();
     assert_eq!(given_up.delivered, Delivered::Failed);
     // A process that died in the middle may have sent it.
-    let path = bench.store.path().to_owned();
+    let path = fixture.store.path().to_owned();
     execute(
         &path,
         "UPDATE runs SET delivered = 'begun', owner = replace(owner, '\"pid\":', '\"pid\":9')",
     )
     .await;
     assert_eq!(take(at("10T09:06:00")).await.unwrap(), []);
-    let lost = bench.store.run(run.id).await.unwrap();
+    let lost = fixture.store.run(run.id).await.unwrap();
     assert_eq!(lost.delivered, Delivered::Failed);
     assert!(lost.delivery_error.unwrap().contains("may be there"));
 }
 
 #[tokio::test]
 async fn a_run_that_cannot_be_read_keeps_no_other_from_being_delivered() {
-    let bench = Bench::new().await;
+    let fixture = ScheduleFixture::new().await;
     let now = at("10T08:00:00");
     for name in ["broken", "whole"] {
         let timing = ScheduleTiming::parse("0 9 * * *", now).unwrap();
         let delivery = ScheduleDelivery::Conversation("k3f9ab".to_owned());
         let name = Some(name.to_owned());
         let new = NewSchedule { name, delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
-        bench.store.create(new, now).await.unwrap();
+        fixture.store.create(new, now).await.unwrap();
     }
-    assert_eq!(bench.work(at("10T09:00:00")).await, 2);
+    assert_eq!(fixture.work(at("10T09:00:00")).await, 2);
     // The schedule of one cannot be read.
-    let path = bench.store.path().to_owned();
+    let path = fixture.store.path().to_owned();
     execute(&path, "UPDATE schedules SET zone = 'Mars/Olympus' WHERE name = 'broken'").await;
-    let take = |now| bench.store.take_deliveries(&bench.owner, now, |_| true);
+    let take = |now| fixture.store.take_deliveries(&fixture.owner, now, |_| true);
     let taken = take(at("10T09:00:01")).await.unwrap();
     assert_eq!(taken.iter().map(|(of, _)| of.name.as_str()).collect::<Vec<_>>(), ["whole"]);
-    let runs = bench.store.runs(None, 10).await.unwrap();
+    let runs = fixture.store.runs(None, 10).await.unwrap();
     let given_up = runs.iter().find(|run| run.delivered == Delivered::Failed).unwrap();
     assert!(given_up.delivery_error.as_deref().is_some_and(|why| why.contains("Mars/Olympus")));
     assert_eq!(take(at("10T09:00:02")).await.unwrap(), []);
@@ -347,24 +348,24 @@ async fn a_run_that_cannot_be_read_keeps_no_other_from_being_delivered() {
 
 #[tokio::test]
 async fn a_schedule_is_found_by_id_beginning_or_name() {
-    let bench = Bench::new().await;
+    let fixture = ScheduleFixture::new().await;
     let now = at("10T08:00:00");
     let timing = || ScheduleTiming::parse("every 1h", now).unwrap();
     let new = |name: &str| NewSchedule {
         name: Some(name.to_owned()),
         ..NewSchedule::new(timing(), Zone::utc(), "look")
     };
-    let one = bench.store.create(new("logs"), now).await.unwrap();
-    let two = bench.store.create(new("mail"), now).await.unwrap();
+    let one = fixture.store.create(new("logs"), now).await.unwrap();
+    let two = fixture.store.create(new("mail"), now).await.unwrap();
     for wanted in [one.id.as_str(), &one.id.as_str()[2..8], "logs"] {
-        assert_eq!(bench.store.find(wanted).await.unwrap(), one.id, "{wanted}");
+        assert_eq!(fixture.store.find(wanted).await.unwrap(), one.id, "{wanted}");
     }
-    assert!(matches!(bench.store.find("none").await, Err(Error::NotFound { .. })));
-    assert!(matches!(bench.store.find("").await, Err(Error::NotFound { .. })));
+    assert!(matches!(fixture.store.find("none").await, Err(Error::NotFound { .. })));
+    assert!(matches!(fixture.store.find("").await, Err(Error::NotFound { .. })));
     // As it could be before names were kept apart.
-    execute(bench.store.path(), "UPDATE schedules SET name = 'logs'").await;
+    execute(fixture.store.path(), "UPDATE schedules SET name = 'logs'").await;
     assert_ne!(one.id, two.id);
-    match bench.store.find("logs").await {
+    match fixture.store.find("logs").await {
         Err(Error::Ambiguous { candidates, .. }) => assert_eq!(candidates.len(), 2),
         other => panic!("{other:?}"),
     }
@@ -372,27 +373,27 @@ async fn a_schedule_is_found_by_id_beginning_or_name() {
 
 #[tokio::test]
 async fn a_schedule_that_cannot_be_read_holds_no_other_up() {
-    let bench = Bench::new().await;
-    let broken = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
-    let whole = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let fixture = ScheduleFixture::new().await;
+    let broken = fixture.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let whole = fixture.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
     let change = ScheduleChange { name: Some("broken".to_owned()), ..ScheduleChange::default() };
-    bench.store.edit(&broken.id, change, at("10T08:00:00")).await.unwrap();
-    let path = bench.store.path().to_owned();
+    fixture.store.edit(&broken.id, change, at("10T08:00:00")).await.unwrap();
+    let path = fixture.store.path().to_owned();
     execute(&path, "UPDATE schedules SET zone = 'Mars/Olympus' WHERE name = 'broken'").await;
-    let taken = bench.store.take_due(&bench.owner, at("10T09:00:00")).await.unwrap();
+    let taken = fixture.store.take_due(&fixture.owner, at("10T09:00:00")).await.unwrap();
     assert_eq!(taken.runs.iter().map(|(of, _)| &of.id).collect::<Vec<_>>(), [&whole.id]);
     assert_eq!(taken.unreadable.len(), 1);
     // It is not waited for in a loop.
     assert_eq!(taken.next_at, Some(at("11T09:00:00")));
-    assert_eq!(bench.store.list().await.unwrap().iter().filter(|one| one.is_err()).count(), 1);
-    assert_eq!(bench.store.remove(&whole.id).await.unwrap().id, whole.id);
+    assert_eq!(fixture.store.list().await.unwrap().iter().filter(|one| one.is_err()).count(), 1);
+    assert_eq!(fixture.store.remove(&whole.id).await.unwrap().id, whole.id);
 }
 
 #[tokio::test]
 async fn a_newer_file_is_refused_and_not_changed() {
-    let bench = Bench::new().await;
-    let path = vestal_schedules::store_path(bench.dir.path());
-    bench.store.clone().close().await.unwrap();
+    let fixture = ScheduleFixture::new().await;
+    let path = vestal_schedules::store_path(fixture.dir.path());
+    fixture.store.clone().close().await.unwrap();
     execute(&path, "PRAGMA user_version = 99").await;
     let before = std::fs::read(&path).unwrap();
     let refused = ScheduleStore::open(&path).await.unwrap_err().to_string();
@@ -402,7 +403,7 @@ async fn a_newer_file_is_refused_and_not_changed() {
 
 #[tokio::test]
 async fn no_two_schedules_are_called_alike() {
-    let bench = Bench::new().await;
+    let fixture = ScheduleFixture::new().await;
     let now = at("05T12:00:00");
     let new = |name: Option<&str>| NewSchedule {
         name: name.map(str::to_owned),
@@ -412,27 +413,27 @@ async fn no_two_schedules_are_called_alike() {
             "look around",
         )
     };
-    let first = bench.store.create(new(Some("weekly")), now).await.unwrap();
-    let error = bench.store.create(new(Some("weekly")), now).await.unwrap_err();
+    let first = fixture.store.create(new(Some("weekly")), now).await.unwrap();
+    let error = fixture.store.create(new(Some("weekly")), now).await.unwrap_err();
     let is_it = matches!(&error, Error::NameTaken { name, id } if name == "weekly" && *id == first.id.to_string());
     assert!(is_it, "{error}");
     // A name that nobody chose gives way.
     let names = [
-        bench.store.create(new(None), now).await.unwrap().name,
-        bench.store.create(new(None), now).await.unwrap().name,
+        fixture.store.create(new(None), now).await.unwrap().name,
+        fixture.store.create(new(None), now).await.unwrap().name,
     ];
     assert_eq!(names, ["look around", "look around 2"]);
     let rename =
         |name: &str| ScheduleChange { name: Some(name.to_owned()), ..ScheduleChange::default() };
-    let taken = bench.store.edit(&first.id, rename("look around"), now).await.unwrap_err();
+    let taken = fixture.store.edit(&first.id, rename("look around"), now).await.unwrap_err();
     assert!(matches!(taken, Error::NameTaken { .. }), "{taken}");
-    let same = bench.store.edit(&first.id, rename("weekly"), now).await.unwrap();
+    let same = fixture.store.edit(&first.id, rename("weekly"), now).await.unwrap();
     assert_eq!(same.name, "weekly");
 }
 
 #[tokio::test]
 async fn a_schedule_of_another_program_is_adopted_once_and_paused_if_it_was() {
-    let bench = Bench::new().await;
+    let fixture = ScheduleFixture::new().await;
     let now = at("01T00:00:00");
     let new = || {
         let timing = ScheduleTiming::parse("0 9 * * *", now).unwrap();
@@ -441,15 +442,16 @@ async fn a_schedule_of_another_program_is_adopted_once_and_paused_if_it_was() {
             ..NewSchedule::new(timing, Zone::utc(), "look")
         }
     };
-    bench.store.create(new(), now).await.unwrap();
+    fixture.store.create(new(), now).await.unwrap();
     let id = "c_815d5c00".parse().unwrap();
-    let adopted = bench.store.adopt(&id, new(), ScheduleState::Paused, now).await.unwrap().unwrap();
+    let adopted =
+        fixture.store.adopt(&id, new(), ScheduleState::Paused, now).await.unwrap().unwrap();
     assert_eq!((adopted.name.as_str(), adopted.state), ("look 2", ScheduleState::Paused));
     assert_eq!(adopted.next_at, None);
-    let again = bench.store.adopt(&id, new(), ScheduleState::Active, now).await.unwrap();
+    let again = fixture.store.adopt(&id, new(), ScheduleState::Active, now).await.unwrap();
     assert_eq!(again, None);
-    assert_eq!(bench.store.get(&id).await.unwrap().state, ScheduleState::Paused);
+    assert_eq!(fixture.store.get(&id).await.unwrap().state, ScheduleState::Paused);
     let other = "c_7a07de9a".parse().unwrap();
-    let active = bench.store.adopt(&other, new(), ScheduleState::Active, now).await.unwrap();
+    let active = fixture.store.adopt(&other, new(), ScheduleState::Active, now).await.unwrap();
     assert_eq!(active.unwrap().next_at, Some(at("01T09:00:00")));
 }

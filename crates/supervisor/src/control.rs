@@ -13,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::lock::Holder;
-use crate::status::{OrderResult, SlotStatus};
+use crate::state::{OrderResult, SlotStatus};
 
 /// The longest request. Answers may be longer: they come from the supervisor itself.
 const MAX_REQUEST: u64 = 64 << 10;

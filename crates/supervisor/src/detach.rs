@@ -35,7 +35,7 @@ pub enum DetachError {
     /// It ended before it was ready.
     #[error("the supervisor has ended at once{}", if .output.is_empty() { String::new() } else { format!(": {}", .output) })]
     Ended {
-        /// What it said.
+        /// Its output.
         output: String,
     },
     /// It takes too long.

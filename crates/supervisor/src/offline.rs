@@ -12,8 +12,7 @@ use crate::control::OrderOutcome;
 use crate::lock::{HomeLock, Manager, SupervisorLockError};
 use crate::record::{LeftoverChild, LeftoverError, Records};
 use crate::slot::{FoundSlot, Slot, SlotName};
-use crate::state::{self, Desired, Prior};
-use crate::status::{OrderResult, SlotState, SlotStatus};
+use crate::state::{self, Desired, OrderResult, Prior, SlotState, SlotStatus};
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +72,7 @@ pub struct EndedLeftover {
     pub ended: Result<u32, String>,
 }
 
-/// Ends what a killed supervisor left, under the lock of the home, as a supervisor that is told to
+/// Ends what a killed supervisor left, under the lock of the home, as a supervisor that is asked to
 /// end does with its children: what is desired stays, so that the next one starts them.
 #[boxed]
 pub async fn end_leftovers(

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -11,26 +10,8 @@ use crate::failpoint;
 use crate::log::SlotLog;
 use crate::policy::{ChildEnd, EXIT_PERMANENT, NextStep, PlannedOrder, RestartPolicy};
 use crate::record::{LeftoverError, PlannedAction, Records};
-use crate::slot::Slot;
-use crate::state::{self, Desired, StateFileError};
-use crate::status::{LastExit, OrderResult, SlotState, SlotStatus};
-
-pub(crate) type OrderReply = oneshot::Sender<Result<OrderResult, String>>;
-
-#[derive(Debug)]
-pub(crate) enum SlotOrder {
-    Start(OrderReply),
-    Stop(OrderReply),
-    Restart(OrderReply),
-    /// The slot no longer exists.
-    Remove(OrderReply),
-    /// The supervisor ends; what is desired stays as it is.
-    Leave(OrderReply),
-    /// Passed on to the child.
-    Signal(Signal),
-    /// In effect from the next start on.
-    Update(Box<Slot>),
-}
+use crate::slot::{OrderReply, Slot, SlotOrder};
+use crate::state::{self, Desired, LastExit, OrderResult, SlotState, SlotStatus, StateFileError};
 
 #[derive(Debug)]
 pub(crate) struct SlotRunner {
@@ -445,8 +426,8 @@ impl SlotRunner {
         state::write_desired(&self.slot.service.desired, desired).map_err(|error| error.to_string())
     }
 
-    /// Returns what a process of the slot itself said about its end: in its state, or, if it wrote
-    /// none, in the last error that it printed. What one before it said is not about this end.
+    /// Returns the reason that a process of the slot gave for its end: in its state, or, if it wrote
+    /// none, in the last error that it printed. The reason of an earlier process is not of this end.
     fn own_reason(&self, pid: u32) -> Option<String> {
         let actual = state::read_actual(&self.slot.service.actual).ok().flatten();
         let own = actual.filter(|actual| !actual.is_of_another(Some(pid)));

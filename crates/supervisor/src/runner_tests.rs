@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::output::RawOutput;
+use crate::log::RawOutput;
 use crate::slot::{BootRule, SlotName, SlotService};
 
 /// Only the clock of the runtime moves here: the clock of the wall stands still, which is a jump back

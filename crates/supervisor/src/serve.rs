@@ -10,9 +10,8 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::control::{self, OrderOutcome, SupervisorAnswer, SupervisorRequest};
-use crate::runner::{OrderReply, SlotOrder};
-use crate::state::VERSION;
-use crate::status::OrderResult;
+use crate::slot::{OrderReply, SlotOrder};
+use crate::state::{OrderResult, VERSION};
 use crate::supervisor::{SupervisorState, WakeReason};
 
 /// Connections that may be open without having sent their request. One more ends the oldest, so

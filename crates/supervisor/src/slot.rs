@@ -6,7 +6,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::state::OrderResult;
 
 const MAX_NAME: usize = 64;
 
@@ -141,6 +145,25 @@ pub trait SlotSource: Send + Sync + 'static {
     /// Returns directories whose entries decide which slots there are. It is asked again after each
     /// change, so that a directory that is yet to be made is found by watching the one above.
     fn watched(&self) -> Vec<PathBuf>;
+}
+
+/// Where the result of an order goes.
+pub(crate) type OrderReply = oneshot::Sender<Result<OrderResult, String>>;
+
+/// What a slot is to do.
+#[derive(Debug)]
+pub(crate) enum SlotOrder {
+    Start(OrderReply),
+    Stop(OrderReply),
+    Restart(OrderReply),
+    /// The slot no longer exists.
+    Remove(OrderReply),
+    /// The supervisor ends; what is desired stays as it is.
+    Leave(OrderReply),
+    /// Passed on to the child.
+    Signal(Signal),
+    /// In effect from the next start on.
+    Update(Box<Slot>),
 }
 
 #[cfg(test)]

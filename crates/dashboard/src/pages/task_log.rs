@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,12 +13,11 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::Event;
 use futures_util::stream;
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use vestal_process::FileChanges;
 
 use super::task::find;
 use crate::app::App;
@@ -245,46 +242,29 @@ impl Utf8Pieces {
 
 /// Tells when something happens in the directory of logs; it may be made only later.
 struct TaskLogWatch {
-    fd: AsyncFd<OwnedFd>,
+    changes: FileChanges,
     dir: PathBuf,
     has_dir: bool,
 }
 
 impl TaskLogWatch {
     fn new(board: &Path, log: &Path) -> io::Result<Self> {
-        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
-        let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
+        let changes = FileChanges::new()?;
         let dir = log.parent().unwrap_or(board).to_owned();
         let made = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-        inotify::add_watch(fd.get_ref(), board, made)?;
-        let mut watch = Self { fd, dir, has_dir: false };
+        changes.watch(board, made)?;
+        let mut watch = Self { changes, dir, has_dir: false };
         watch.look();
         Ok(watch)
     }
 
     fn look(&mut self) {
         let what = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO;
-        self.has_dir =
-            inotify::add_watch(self.fd.get_ref(), &self.dir, what | WatchFlags::ONLYDIR).is_ok();
+        self.has_dir = self.changes.watch(&self.dir, what | WatchFlags::ONLYDIR).is_ok();
     }
 
     async fn next(&mut self) -> io::Result<()> {
-        self.fd.readable().await?.retain_ready();
-        tokio::time::sleep(TOGETHER).await;
-        {
-            let mut ready = self.fd.readable().await?;
-            let mut buffer = [MaybeUninit::uninit(); 4096];
-            let mut reader = inotify::Reader::new(self.fd.get_ref(), &mut buffer);
-            loop {
-                match reader.next() {
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(rustix::io::Errno::AGAIN) => break,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            ready.clear_ready();
-        }
+        self.changes.next(TOGETHER, |_| {}).await?;
         if !self.has_dir {
             self.look();
         }

@@ -57,6 +57,21 @@ async fn a_program_that_does_not_exist_ends_the_supervisor_with_a_reason() {
     let mut supervisor = Supervised::spawn(command);
     assert!(supervisor.is_ready(), "it ended at once");
     let (status, output) = supervisor.finished();
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(127));
     assert_eq!(output, ["cannot run /nowhere/at-all: No such file or directory (os error 2)"]);
+}
+
+#[tokio::test]
+async fn a_program_does_not_outlive_a_supervisor_that_is_killed() {
+    let fixture = SupervisorFixture::new();
+    let mark = vestal_testkit::marker();
+    let mut command = fixture.command();
+    let shell = format!("touch started; exec sleep {mark}");
+    command.args(["/bin/sh", "-c", &shell]).current_dir(fixture.root());
+    let mut supervisor = Supervised::spawn(command);
+    assert!(supervisor.is_ready(), "it ended at once");
+    until("the program runs", || fixture.root().join("started").exists()).await;
+    send(supervisor.pid(), Signal::KILL);
+    supervisor.finished();
+    until("it is gone", || processes_with(&mark).is_empty()).await;
 }

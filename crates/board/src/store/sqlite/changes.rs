@@ -7,21 +7,18 @@
 
 use std::ffi::{CStr, OsString};
 use std::io::ErrorKind;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::inotify::{Event, ReadFlags, WatchFlags};
 use sqlx::{Executor as _, Row as _, SqliteConnection};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use vestal_process::FileChanges;
 
-use super::connections::BoardConnections;
 use super::store::explain;
+use super::transaction::BoardConnections;
 use crate::store::Changes;
 use crate::{Error, Result};
 
@@ -36,11 +33,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Hears of changes.
 pub(super) struct ChangeWatch {
     connections: Arc<BoardConnections>,
-    signs: AsyncFd<OwnedFd>,
+    signs: FileChanges,
     /// Names of the files that a commit writes to.
     names: [OsString; 2],
     reader: Option<SqliteConnection>,
-    /// What the reader last said; it says something else after every commit.
+    /// The version that the reader last saw; it is another one after every commit.
     seen: Option<i64>,
     /// When a writer last gave a sign that was not followed by a commit.
     stirred: Option<Instant>,
@@ -57,8 +54,7 @@ impl ChangeWatch {
         let name = path.file_name().unwrap_or_default().to_owned();
         let mut log = name.clone();
         log.push("-wal");
-        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
-        let signs = inotify::init(flags).map_err(|error| failed(error.into()))?;
+        let signs = FileChanges::new().map_err(failed)?;
         // The directory is watched, not the log: that comes and goes.
         let what = WatchFlags::MODIFY
             | WatchFlags::CREATE
@@ -66,9 +62,7 @@ impl ChangeWatch {
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
             | WatchFlags::ONLYDIR;
-        inotify::add_watch(&signs, dir, what).map_err(|error| failed(error.into()))?;
-        #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
-        let signs = AsyncFd::with_interest(signs, Interest::READABLE).map_err(failed)?;
+        signs.watch(dir, what).map_err(failed)?;
         Ok(Self {
             connections,
             signs,
@@ -100,29 +94,18 @@ impl ChangeWatch {
                 path: self.connections.path().to_owned(),
                 source,
             };
-            let mut ready = self.signs.readable().await.map_err(failed)?;
-            let mut buffer = [MaybeUninit::uninit(); 4096];
-            let mut events = inotify::Reader::new(self.signs.get_ref(), &mut buffer);
-            let mut ours = false;
-            loop {
-                match events.next() {
-                    Ok(event) => {
-                        let flags = event.events();
-                        let name = event.file_name().map(CStr::to_bytes);
-                        let [file, log] =
-                            self.names.each_ref().map(|own| Some(own.as_bytes()) == name);
-                        let leaves = ReadFlags::DELETE | ReadFlags::MOVED_FROM;
-                        if file && flags.intersects(leaves) {
-                            return Err(failed(ErrorKind::NotFound.into()));
-                        }
-                        ours |= file || log || flags.contains(ReadFlags::QUEUE_OVERFLOW);
-                    }
-                    Err(rustix::io::Errno::AGAIN) => break,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(error) => return Err(failed(error.into())),
-                }
+            let (mut is_gone, mut ours) = (false, false);
+            let note = |event: &Event<'_>| {
+                let flags = event.events();
+                let name = event.file_name().map(CStr::to_bytes);
+                let [file, log] = self.names.each_ref().map(|own| Some(own.as_bytes()) == name);
+                is_gone |= file && flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM);
+                ours |= file || log || flags.contains(ReadFlags::QUEUE_OVERFLOW);
+            };
+            self.signs.next(Duration::ZERO, note).await.map_err(failed)?;
+            if is_gone {
+                return Err(failed(ErrorKind::NotFound.into()));
             }
-            ready.clear_ready();
             if ours {
                 return Ok(());
             }
