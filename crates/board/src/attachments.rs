@@ -328,7 +328,7 @@ fn with_suffix(name: &str, suffix: &str) -> String {
     format!("{stem}{suffix}{ending}")
 }
 
-/// Takes what is said to be in a file: `type/subtype`.
+/// Reads a media type: `type/subtype`.
 fn content_type(given: Option<&str>) -> Result<Option<String>> {
     let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) else {
         return Ok(None);

@@ -7,7 +7,7 @@ use vestal_config::ProfileName;
 
 use crate::boards::BoardsError;
 use crate::id::{HostName, InvalidTaskId, RunId, TaskId};
-use crate::status::Status;
+use crate::task::Status;
 
 /// An error of a board. Nothing was changed.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::id::{RunId, TaskId};
-use crate::status::words;
+use crate::task::words;
 use crate::time::Time;
 
 words! {

@@ -6,7 +6,6 @@ mod error;
 mod event;
 mod id;
 mod run;
-mod status;
 mod task;
 mod time;
 
@@ -30,10 +29,9 @@ pub use id::{Authority, Fence, HostId, HostName, InvalidTaskId, RunId, TaskId};
 pub use log::{LogPolicy, log_path};
 pub use run::{Outcome, Role, Run, RunProcess};
 pub use settings::{keys, schema};
-pub use status::{BlockKind, Status};
 pub use task::{
-    Attachment, Comment, FailureCount, LaneKey, LaneShare, MAX_PRIORITY, PRIORITY_IS_WORTH, Task,
-    TaskWorkspace,
+    Attachment, BlockKind, Comment, FailureCount, LaneKey, LaneShare, MAX_PRIORITY,
+    PRIORITY_IS_WORTH, Status, Task, TaskWorkspace,
 };
 pub use time::Time;
 pub use verbs::{

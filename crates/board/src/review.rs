@@ -54,7 +54,7 @@ pub enum Side {
 const MAX_QUOTE: usize = 160;
 
 impl Review {
-    /// Reports whether nothing is said.
+    /// Reports whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.summary.trim().is_empty() && self.comments.iter().all(LineComment::is_empty)
     }

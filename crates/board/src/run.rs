@@ -6,7 +6,7 @@ use serde::Serialize;
 use vestal_config::ProfileName;
 
 use crate::id::{HostId, HostName, RunId, TaskId};
-use crate::status::words;
+use crate::task::words;
 use crate::time::Time;
 
 words! {

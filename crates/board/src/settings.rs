@@ -50,7 +50,7 @@ pub enum HostError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The system does not say.
-    #[error("cannot tell this host from others: {0}")]
+    #[error("cannot identify this host: {0}")]
     Unknown(io::Error),
 }
 

@@ -116,7 +116,7 @@ fn what_is_kept_follows_the_settings() {
 }
 
 #[test]
-fn diagnostics_follow_the_limit_of_failures_unless_told_otherwise() {
+fn diagnostics_follow_the_limit_of_failures_by_default() {
     let (_dir, none) = settings("", &[]);
     assert_eq!(thresholds(&none).expect("fine"), Thresholds::default());
     let (_dir, follows) = settings("kanban: {failure_limit: 5}", &[]);

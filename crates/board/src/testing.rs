@@ -12,9 +12,8 @@ use vestal_config::ProfileName;
 use crate::board::Board;
 use crate::id::{HostId, HostName, RunId, TaskId};
 use crate::run::{Role, Run};
-use crate::status::Status;
 use crate::store::{Clock, Durability, SqliteOptions, SqliteStore};
-use crate::task::{Task, TaskWorkspace};
+use crate::task::{Status, Task, TaskWorkspace};
 use crate::time::Time;
 use crate::{Error, Result};
 

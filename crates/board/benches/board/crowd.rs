@@ -99,7 +99,7 @@ fn rush(file: &Path) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Reads what a process says, kills it when it has said a random number of
+/// Reads what a process says, kills it when it has printed a random number of
 /// names, and returns them all.
 fn until_killed(mut child: Child, number: usize) -> Result<Vec<String>> {
     let out = child.stdout.take().ok_or("no output")?;
@@ -124,7 +124,7 @@ fn until_killed(mut child: Child, number: usize) -> Result<Vec<String>> {
     if names.is_empty() && grace > 0 {
         return Err(format!("nothing was made: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    // A name that was cut off was not said.
+    // A name that was cut off was not printed.
     names.retain(|name| name.len() == 14);
     Ok(names)
 }
@@ -135,11 +135,11 @@ fn look(file: &Path, names: &BTreeSet<String>) -> Result<(u64, bool)> {
     runtime.block_on(async {
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
         let mut connection = options.connect().await?;
-        let said: Vec<String> =
+        let printed: Vec<String> =
             sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut connection).await?;
         let there: Vec<String> =
             sqlx::query_scalar("SELECT id FROM tasks").fetch_all(&mut connection).await?;
         let there: BTreeSet<String> = there.into_iter().collect();
-        Ok((u64::try_from(names.difference(&there).count())?, said == ["ok"]))
+        Ok((u64::try_from(names.difference(&there).count())?, printed == ["ok"]))
     })
 }

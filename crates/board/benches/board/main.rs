@@ -11,7 +11,6 @@
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 
 mod chain;
-mod complete;
 mod create;
 mod crowd;
 mod fixture;
@@ -99,7 +98,7 @@ fn measure(report: &mut BenchReport, scale: Scale) -> Result<()> {
         report.add(runtime.block_on(plan::measure(&board, scale, size))?);
         if size == fixture::LARGE {
             report.add(program::list(&fixture, scale, &program)?);
-            report.add(runtime.block_on(complete::measure(&board, scale))?);
+            report.add(runtime.block_on(plan::measure_completions(&board, scale))?);
         }
     }
     report.add(imported.rows()?);

@@ -66,10 +66,10 @@ fn repeat(
         let begun = Instant::now();
         let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
         let time = begun.elapsed();
-        let said = String::from_utf8_lossy(&output.stdout);
-        if !output.status.success() || !said.contains(expected) {
+        let printed = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() || !printed.contains(expected) {
             let why = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("vestal kanban {}: {said}{why}", arguments.join(" ")).into());
+            return Err(format!("vestal kanban {}: {printed}{why}", arguments.join(" ")).into());
         }
         if round >= 3 {
             samples.push(time);

@@ -47,7 +47,7 @@ impl BoardInfo {
         self.default_workdir.filter(|_| here)
     }
 
-    /// Returns what is known about a board that nobody said anything about.
+    /// Returns the properties of a board for which none were set.
     pub(super) fn of(slug: &Slug) -> Self {
         Self {
             name: slug.in_words(),
@@ -154,7 +154,7 @@ pub(super) struct BoardInfoFile {
 }
 
 impl BoardInfoFile {
-    /// Reads it; what is damaged counts as not said, so that a board can always
+    /// Reads it; what is damaged counts as not set, so that a board can always
     /// be looked at.
     pub(super) fn of(note: Option<Value>) -> Self {
         note.and_then(|note| serde_json::from_value(note).ok()).unwrap_or_default()

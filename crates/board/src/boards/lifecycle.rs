@@ -15,7 +15,7 @@ use super::slug::{BoardsError, Slug};
 use crate::store::{BoardStore as _, SqliteStore};
 use crate::{Error, Result};
 
-/// What a new board is like; what is not said is left open.
+/// Properties of a new board; what is not given is left open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewBoard {
     /// Its name, for people.

@@ -5,13 +5,11 @@
 //! tasks is kept in its database.
 
 mod catalogue;
-mod current;
 mod info;
 mod lifecycle;
 mod slug;
 
-pub use catalogue::{Boards, ListedBoard, Make};
-pub use current::{ChosenBy, CurrentBoard};
+pub use catalogue::{Boards, ChosenBy, CurrentBoard, ListedBoard, Make};
 pub use info::{BoardEdit, BoardInfo};
 pub use lifecycle::{BoardCreation, NewBoard};
 pub use slug::{BoardsError, InvalidSlug, Slug};

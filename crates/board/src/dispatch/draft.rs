@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::policy::DispatchPolicy;
 use super::repair::{self, Repair};
-use super::slots;
-use super::slots::{BusyDirectories, Chosen, Load, Queue, StartCandidate};
+use super::slots::{self, BusyDirectories, Chosen, Load, Queue, StartCandidate};
 use super::snapshot::{BoardSnapshot, WatchedRun};
 use crate::id::{Authority, TaskId};
 use crate::run::Outcome;
-use crate::status::Status;
-use crate::task::{LaneKey, LaneShare, Task};
+use crate::task::{LaneKey, LaneShare, Status, Task};
 use crate::verbs::machine::{self, FailedRun, TaskFacts};
 use crate::verbs::steps::exclusive_directory;
 

@@ -12,7 +12,7 @@ use super::slots::{Queue, ReachedCap, StartCandidate};
 use super::snapshot::BoardSnapshot;
 use crate::id::TaskId;
 use crate::run::{Outcome, Role};
-use crate::status::Status;
+use crate::task::Status;
 
 /// What is to be done, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]

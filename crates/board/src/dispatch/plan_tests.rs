@@ -4,7 +4,7 @@ use super::*;
 use crate::dispatch::testing::{NOW, PlanInput, capped, dir, name, policy};
 use crate::dispatch::{Caps, Liveness, OutsideLoad, Shown};
 use crate::id::HostName;
-use crate::status::BlockKind;
+use crate::task::BlockKind;
 use crate::time::Time;
 
 fn started(plan: &DispatchPlan) -> Vec<TaskId> {
@@ -37,7 +37,7 @@ fn caps_are_not_held_against_each_other() {
 }
 
 #[test]
-fn a_task_that_is_held_back_is_told_the_first_cap_in_its_way() {
+fn a_task_that_is_held_back_names_the_first_cap_in_its_way() {
     let mut input = PlanInput::of(&["ada"]);
     input.outside = OutsideLoad { running: 5, running_here: 3 };
     input.running_with("ada", Liveness::Alive, |_, task| task.tenant = Some("acme".to_owned()));

@@ -96,7 +96,7 @@ pub struct Budgets {
     pub stale: u32,
     /// Runs that a provider stopped.
     pub rate_limited: u32,
-    /// Workers that somebody told to end, and nobody knows why.
+    /// Workers that were stopped from outside, for an unknown reason.
     pub terminated: u32,
     /// Workers of other hosts whose lease was not renewed.
     pub reclaimed: u32,

@@ -2,8 +2,7 @@ use super::super::testing::{LEASE, NOW, PlanInput, host, policy};
 use super::super::{DispatchPlan, Shown, plan};
 use super::*;
 use crate::id::TaskId;
-use crate::status::Status;
-use crate::task::FailureCount;
+use crate::task::{FailureCount, Status};
 
 fn earlier(duration: Duration) -> Time {
     Time::from_millis(NOW.millis() - i64::try_from(duration.as_millis()).unwrap())

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::policy::Shown;
 use crate::id::TaskId;
-use crate::status::words;
+use crate::task::words;
 
 /// The result of a dispatch, or of a dry run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

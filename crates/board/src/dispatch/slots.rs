@@ -10,8 +10,7 @@ use super::result::CappedBy;
 use super::snapshot::{BoardSnapshot, WatchedRun};
 use crate::id::TaskId;
 use crate::run::Role;
-use crate::status::Status;
-use crate::task::{LaneKey, Task};
+use crate::task::{LaneKey, Status, Task};
 use crate::verbs::steps::exclusive_directory;
 
 /// The cap that holds a task back.

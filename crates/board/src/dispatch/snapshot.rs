@@ -9,9 +9,8 @@ use super::policy::DispatchPolicy;
 use crate::Result;
 use crate::id::TaskId;
 use crate::run::Run;
-use crate::status::Status;
 use crate::store::{Lane, Read};
-use crate::task::{FailureCount, LaneKey, Task};
+use crate::task::{FailureCount, LaneKey, Status, Task};
 use crate::time::Time;
 use crate::verbs::transition::was_reviewing;
 

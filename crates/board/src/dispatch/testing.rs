@@ -11,9 +11,8 @@ use super::{
 };
 use crate::id::{HostId, HostName, RunId, TaskId};
 use crate::run::{Run, RunProcess};
-use crate::status::Status;
 use crate::store::Lane;
-use crate::task::{LaneKey, LaneShare, Task, TaskWorkspace};
+use crate::task::{LaneKey, LaneShare, Status, Task, TaskWorkspace};
 use crate::testing;
 use crate::time::Time;
 

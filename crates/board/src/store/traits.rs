@@ -10,8 +10,7 @@ use crate::Result;
 use crate::event::{NewTaskEvent, TaskEvent};
 use crate::id::{RunId, TaskId};
 use crate::run::{Outcome, Run};
-use crate::status::Status;
-use crate::task::{Attachment, Comment, FailureCount, LaneKey, Task};
+use crate::task::{Attachment, Comment, FailureCount, LaneKey, Status, Task};
 use crate::time::Time;
 
 /// A database that keeps one board.
@@ -258,7 +257,7 @@ pub struct TaskQuery {
     pub offset: u32,
 }
 
-crate::status::words! {
+crate::task::words! {
     /// In which order tasks are listed.
     Order: "order" {
         /// As a person would look at them: by status, then by rank.

@@ -9,9 +9,8 @@ use super::limits;
 use crate::event::{Kind, NewTaskEvent};
 use crate::id::{Authority, TaskId};
 use crate::run::Run;
-use crate::status::{BlockKind, Status};
 use crate::store::Write;
-use crate::task::Task;
+use crate::task::{BlockKind, Status, Task};
 use crate::time::Time;
 use crate::{Board, Result};
 
@@ -22,7 +21,7 @@ pub struct AdoptedTask {
     pub task: Task,
     /// Tasks that it waits for; those that are neither here nor adopted with it are left out.
     pub parents: Vec<TaskId>,
-    /// Who said what, and when.
+    /// The comments: by whom, and when.
     pub comments: Vec<(String, String, Time)>,
     /// Attempts that have ended, by their worker's account.
     pub runs: Vec<AdoptedRun>,

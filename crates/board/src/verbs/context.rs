@@ -12,9 +12,8 @@ use super::transition;
 use crate::event::{Kind, TaskEvent};
 use crate::id::TaskId;
 use crate::run::{Role, Run};
-use crate::status::Status;
 use crate::store::{Read, Relative};
-use crate::task::{Attachment, Comment, Task};
+use crate::task::{Attachment, Comment, Status, Task};
 use crate::time::Time;
 use crate::{Board, Result};
 
@@ -225,10 +224,10 @@ fn names_of(files: &[Attachment]) -> String {
     format!("files: {}\n", clip(&names.collect::<Vec<_>>().join(", "), COMMENT))
 }
 
-/// Parts what people answered while the task last waited for them from what else was said.
+/// Separates what people answered while the task last waited for them from other comments.
 ///
-/// A worker asks by blocking its task, and only a person can unblock it. So what was said with
-/// that, and what people said in between, is what the worker asked for. The events tell who it was,
+/// A worker asks by blocking its task, and only a person can unblock it. So the comment with
+/// that, and those of people in between, are what the worker asked for. The events tell who it was,
 /// and no worker can write those.
 fn answered(events: &[TaskEvent], mut comments: Vec<Comment>) -> (String, Vec<Comment>) {
     let asking = [Kind::Blocked, Kind::BlockLoopDetected, Kind::GaveUp].map(Kind::as_str);
@@ -281,7 +280,7 @@ fn answered(events: &[TaskEvent], mut comments: Vec<Comment>) -> (String, Vec<Co
     (section(&title, &entries.collect::<Vec<_>>(), ANSWERS), comments)
 }
 
-/// Parts the changes that were last requested from what else was said.
+/// Separates the changes that were last requested from other comments.
 ///
 /// Only a reviewer can request changes, a person or the profile that the task names for it, so
 /// they belong to what is to be done. The events tell it, and no worker can write those.

@@ -12,9 +12,8 @@ use super::transition::{find, task_of_worker};
 use crate::error::{BoardRefusal, Error};
 use crate::event::{Kind, NewTaskEvent};
 use crate::id::{Authority, HostName, TaskId};
-use crate::status::{BlockKind, Status};
 use crate::store::Write;
-use crate::task::{Task, TaskWorkspace};
+use crate::task::{BlockKind, Status, Task, TaskWorkspace};
 use crate::time::Time;
 use crate::{Board, Result};
 
@@ -23,7 +22,7 @@ const ATTEMPTS: u32 = 3;
 /// Tasks that are given to the store at once.
 const UNWRITTEN: usize = 256;
 
-/// A task to be made. What is not said is as in the default.
+/// A task to be made. What is not given is as in the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewTask {
     /// What it is about, in a line.

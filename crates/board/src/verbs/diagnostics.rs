@@ -8,9 +8,8 @@ use serde::Serialize;
 
 use crate::id::TaskId;
 use crate::run::{Outcome, Run};
-use crate::status::{BlockKind, Status, words};
 use crate::store::{Lane, Read, TaskQuery};
-use crate::task::Task;
+use crate::task::{BlockKind, Status, Task, words};
 use crate::time::Time;
 use crate::{Board, Result};
 

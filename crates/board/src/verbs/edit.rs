@@ -1,4 +1,4 @@
-//! Changing what is said about a task, who does it, and what it waits for.
+//! Changing a task's texts, who does it, and what it waits for.
 
 use std::time::Duration;
 
@@ -11,9 +11,8 @@ use super::{limits, machine};
 use crate::error::{BoardRefusal, Error};
 use crate::event::{Kind, NewTaskEvent};
 use crate::id::{Authority, RunId, TaskId};
-use crate::status::Status;
 use crate::store::Write;
-use crate::task::Task;
+use crate::task::{Status, Task};
 use crate::{Board, Result};
 
 /// What is to be changed; what is not named stays as it is.
@@ -62,7 +61,7 @@ impl TaskEdit {
 }
 
 impl Board {
-    /// Changes what is said about a task; where it stands is not touched. A
+    /// Changes a task's texts and properties; its status is not touched. A
     /// worker may change the result of its own task.
     #[boxed]
     pub async fn edit(&self, by: &Authority, id: &TaskId, edit: TaskEdit) -> Result<Task> {

@@ -12,11 +12,11 @@ pub(crate) mod limits;
 pub(crate) mod machine;
 mod moves;
 pub mod placement;
-mod reads;
 mod runs;
 pub mod steps;
 pub(crate) mod transition;
 
+pub use crate::board::{BoardStats, TaskSheet};
 pub use adopt::{AdoptedRun, AdoptedTask};
 pub use context::HandedOver;
 pub use create::{CreatedTask, Creation, Initial, NewTask};
@@ -27,6 +27,5 @@ pub use limits::{
     TASKS_PER_RUN,
 };
 pub use moves::{Block, Promotion, TaskCompletion};
-pub use reads::{BoardStats, TaskSheet};
 pub use runs::{Claim, Heartbeat, RunEnd};
 pub use transition::Moved;

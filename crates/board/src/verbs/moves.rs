@@ -16,8 +16,7 @@ use crate::event::Kind;
 use crate::id::{Authority, TaskId};
 use crate::leftovers::remember_deleted;
 use crate::log::log_path;
-use crate::status::{BlockKind, Status};
-use crate::task::Task;
+use crate::task::{BlockKind, Status, Task};
 use crate::time::Time;
 use crate::{Board, Result};
 

@@ -7,7 +7,7 @@ use async_recursion::async_recursion as boxed;
 use super::{Block, Moved, Promotion, TaskCompletion};
 use crate::error::{BoardRefusal, Error};
 use crate::id::{Authority, TaskId};
-use crate::status::{Status, words};
+use crate::task::{Status, words};
 use crate::time::Time;
 use crate::{Board, Result};
 

@@ -17,9 +17,8 @@ use crate::error::{BoardRefusal, Error};
 use crate::event::Kind;
 use crate::id::{Authority, RunId, TaskId};
 use crate::run::{Outcome, Run};
-use crate::status::Status;
 use crate::store::Write;
-use crate::task::{Task, TaskWorkspace};
+use crate::task::{Status, Task, TaskWorkspace};
 
 /// Where the event says that the default assignee came from.
 const DEFAULT_ASSIGNEE: &str = "kanban.default_assignee";

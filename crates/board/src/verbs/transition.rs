@@ -14,9 +14,8 @@ use crate::error::{BoardRefusal, Error};
 use crate::event::{Kind, NewTaskEvent};
 use crate::id::{Authority, Fence, RunId, TaskId};
 use crate::run::{Outcome, Role, Run};
-use crate::status::Status;
 use crate::store::{Read, Write};
-use crate::task::Task;
+use crate::task::{Status, Task};
 use crate::time::Time;
 use crate::{Board, Result};
 
@@ -301,7 +300,7 @@ async fn end(
     Ok(run)
 }
 
-/// Makes a run of no length, so that what was said about a task that nobody
+/// Makes a run of no length, so that the report on a task that nobody
 /// held is not lost.
 async fn insert_ended(
     tx: &mut dyn Write,

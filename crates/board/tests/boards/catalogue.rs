@@ -39,7 +39,7 @@ async fn the_default_board_is_made_by_the_first_write_and_no_other_is() {
 }
 
 #[tokio::test]
-async fn a_board_is_made_once_with_what_was_said_about_it() {
+async fn a_board_is_made_once_with_its_description() {
     let fixture = BoardsFixture::new();
     let workdir = fixture.beside("project");
     std::fs::create_dir(&workdir).unwrap();
@@ -116,7 +116,7 @@ async fn what_is_known_about_a_board_can_be_changed_and_the_rest_stays() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_said_about_a_board_is_refused() {
+async fn an_invalid_description_of_a_board_is_refused() {
     let fixture = BoardsFixture::new();
     fixture.make("b").await;
     let boards = fixture.boards();

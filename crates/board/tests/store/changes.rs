@@ -125,7 +125,7 @@ async fn a_listener_to_a_closed_board_is_notified() {
 }
 
 #[tokio::test]
-async fn a_listener_is_told_when_the_board_is_deleted() {
+async fn a_listener_gets_an_error_when_the_board_is_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let board = testing::open(&dir.path().join("board"), "here", Clock::system()).await.unwrap();
     let mut changes = board.changes().unwrap();

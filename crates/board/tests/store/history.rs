@@ -191,7 +191,7 @@ async fn kinds(place: &TestBoard, query: &EventQuery) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_event_comes_out_as_it_was_told_at_the_moment_of_its_transaction() {
+async fn an_event_is_read_as_it_was_written_at_the_time_of_its_transaction() {
     let place = place().await;
     let work = task("work");
     add(&place, &work).await;

@@ -23,7 +23,7 @@ async fn the_last_parent_to_finish_makes_its_children_ready() {
 }
 
 #[tokio::test]
-async fn an_archived_parent_is_not_waited_for_and_the_child_is_told_what_was_skipped() {
+async fn an_archived_parent_is_not_waited_for_and_the_child_sees_what_was_skipped() {
     let place = place().await;
     let (never_done, done_before) = (ready(&place).await, ready(&place).await);
     let child = add(&place, after(&[&never_done, &done_before])).await;

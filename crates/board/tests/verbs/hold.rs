@@ -108,7 +108,7 @@ async fn a_worker_that_was_started_is_written_down_with_its_host() {
 }
 
 #[tokio::test]
-async fn a_worker_that_was_started_too_late_is_told_so_and_watched_to_its_end() {
+async fn a_worker_that_was_started_too_late_is_refused_and_watched_to_its_end() {
     let place = place().await;
     let (id, fence) = running(&place).await;
     let moved = place.archive(&ann(), &id).await.unwrap();

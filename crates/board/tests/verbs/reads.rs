@@ -183,7 +183,7 @@ async fn a_task_of_a_profile_that_does_not_exist_is_reported_at_once() {
 }
 
 #[tokio::test]
-async fn a_worker_is_told_what_it_needs_to_know() {
+async fn a_worker_gets_the_context_of_its_task() {
     let place = place().await;
     let parent = ready(&place).await;
     let handoff =
@@ -217,7 +217,7 @@ async fn a_worker_is_told_what_it_needs_to_know() {
 }
 
 #[tokio::test]
-async fn what_a_worker_is_told_is_bounded_whatever_was_written() {
+async fn the_context_of_a_worker_is_bounded_whatever_was_written() {
     let place = place().await;
     let mut parents = Vec::new();
     for _ in 0..12 {

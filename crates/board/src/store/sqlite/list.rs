@@ -9,9 +9,8 @@ use super::tasks::{self, ARCHIVED, CALM, folded, shelf};
 use super::transaction::Transaction;
 use crate::Result;
 use crate::id::TaskId;
-use crate::status::Status;
 use crate::store::{Order, ReadLists, TaskQuery, Visitor};
-use crate::task::{FailureCount, Task};
+use crate::task::{FailureCount, Status, Task};
 use crate::time::Time;
 
 /// Returns by what tasks are ordered.

@@ -4,7 +4,6 @@
 //! `connections`, `schema` and `changes`.
 
 mod changes;
-mod connections;
 mod details;
 mod events;
 mod list;

@@ -7,9 +7,8 @@ use async_trait::async_trait;
 use super::row::{ColumnValue, Columns, StatementBatch};
 use super::tasks::{self, shelf, status_on};
 use super::transaction::Transaction;
-use crate::status::Status;
 use crate::store::{Lane, ReadQueue};
-use crate::task::{LaneKey, LaneShare, Task};
+use crate::task::{LaneKey, LaneShare, Status, Task};
 use crate::time::Time;
 use crate::{Error, Result};
 

@@ -11,8 +11,7 @@ pub use vestal_database::Durability;
 use vestal_database::Layout;
 
 use super::changes::ChangeWatch;
-use super::connections::BoardConnections;
-use super::transaction::Transaction;
+use super::transaction::{BoardConnections, Transaction};
 use crate::store::{BoardStore, Changes, Clock, Read, Write};
 use crate::{Error, Result};
 

@@ -10,9 +10,8 @@ use super::queue::Deltas;
 use super::row::{ColumnValue, Columns, StatementBatch};
 use super::transaction::Transaction;
 use crate::id::{HostName, RunId, TaskId};
-use crate::status::{BlockKind, Status};
 use crate::store::{ReadTasks, WriteTasks};
-use crate::task::{Task, TaskWorkspace};
+use crate::task::{BlockKind, Status, Task, TaskWorkspace};
 use crate::{Error, Result};
 
 /// How many columns a task is written to.

@@ -6,8 +6,7 @@ use crate::error::BoardRefusal;
 use crate::event::Kind;
 use crate::id::{Authority, TaskId};
 use crate::run::{Outcome, Role, Run};
-use crate::status::Status;
-use crate::task::Task;
+use crate::task::{Status, Task};
 use crate::time::Time;
 
 /// What a transition depends on besides the task.
@@ -52,11 +51,11 @@ impl TaskFacts<'_> {
 pub(crate) struct TaskChange {
     /// The task afterwards.
     pub(crate) task: Task,
-    /// How its run ends, where it had one or needs one to hold what was said.
+    /// How its run ends, where it had one or needs one to hold the report.
     pub(crate) ending: Option<RunEnding>,
     /// What is reported.
     pub(crate) events: Vec<(Kind, Value)>,
-    /// What is said, for people to read.
+    /// A message for people to read.
     pub(crate) comment: Option<String>,
     /// Whether earlier failures are forgotten.
     pub(crate) forgives: bool,

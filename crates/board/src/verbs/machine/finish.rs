@@ -6,8 +6,7 @@ use super::change::{QueuePosition, RunEnding, TaskChange, TaskFacts, refuse};
 use crate::error::{BoardRefusal, Error};
 use crate::event::Kind;
 use crate::run::{Outcome, Role};
-use crate::status::Status;
-use crate::task::Task;
+use crate::task::{Status, Task};
 use crate::verbs::TaskCompletion;
 
 /// How much of a summary goes into an event.

@@ -9,8 +9,7 @@ use crate::error::BoardRefusal;
 use crate::event::Kind;
 use crate::id::RunId;
 use crate::run::{Outcome, Role, Run};
-use crate::status::{BlockKind, Status};
-use crate::task::Task;
+use crate::task::{BlockKind, Status, Task};
 use crate::time::Time;
 
 /// How much of an error is kept with a task.
@@ -131,7 +130,7 @@ pub(crate) struct FailedRun<'a> {
     pub(crate) run: &'a Run,
     /// How it ended.
     pub(crate) outcome: Outcome,
-    /// What was said.
+    /// The message.
     pub(crate) error: &'a str,
     pub(crate) exit_code: Option<i32>,
     /// How often the task failed for this cause, this time included; none where

@@ -10,8 +10,7 @@ use crate::error::{BoardRefusal, Error};
 use crate::event::Kind;
 use crate::id::TaskId;
 use crate::run::{Outcome, Role};
-use crate::status::{BlockKind, Status};
-use crate::task::Task;
+use crate::task::{BlockKind, Status, Task};
 use crate::time::Time;
 use crate::verbs::{Block, TaskCompletion};
 
