@@ -1,12 +1,17 @@
-//! The program that is measured.
+//! The program that is measured, the memory of processes, and the command line of a benchmark.
 
+use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use vestal_config::Environment;
 
+use crate::Result;
+use crate::report::{BenchReport, ReportFormat};
+
 /// The program, or why there is none.
-pub type BenchProgram = Result<PathBuf, String>;
+pub type BenchProgram = std::result::Result<PathBuf, String>;
 
 /// Names the program to measure, for those who have just built it.
 const GIVEN: &str = "VESTAL_TEST_PROGRAM";
@@ -48,4 +53,92 @@ pub fn build() -> BenchProgram {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let first = stderr.lines().find(|line| line.starts_with("error")).unwrap_or("no reason given");
     Err(format!("the program does not build: {first}"))
+}
+
+/// Returns the resident memory of a process in bytes.
+pub fn resident(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kibibytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .ok_or("no VmRSS")?;
+    Ok(kibibytes.parse::<u64>()? << 10)
+}
+
+/// Returns the memory of a process in bytes, with pages that several processes
+/// have shared out among them.
+pub fn proportional(pid: u32) -> Result<u64> {
+    of_rollup(pid, "Pss:")
+}
+
+/// Returns the memory of a process in bytes that is in no file: what it has to itself and the
+/// kernel cannot drop.
+pub fn anonymous(pid: u32) -> Result<u64> {
+    of_rollup(pid, "Anonymous:")
+}
+
+fn of_rollup(pid: u32, name: &str) -> Result<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let kibibytes = rollup
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"))
+        .ok_or_else(|| format!("no {name} in smaps_rollup"))?;
+    Ok(kibibytes.parse::<u64>()? << 10)
+}
+
+/// Measures as the command line asks: `[--short] [--json]`. Returns the exit
+/// code: 1 when a bar is missed, 2 when something did not work.
+pub fn run<P>(
+    short: P,
+    long: P,
+    measure: impl FnOnce(&mut BenchReport, P) -> Result<()>,
+) -> ExitCode {
+    match measured(short, long, measure) {
+        Ok(report) if report.missed() == 0 => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(error) => {
+            // If standard error is closed there is nobody left to tell.
+            writeln!(std::io::stderr(), "the benchmark failed: {error}").ok();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn measured<P>(
+    short: P,
+    long: P,
+    measure: impl FnOnce(&mut BenchReport, P) -> Result<()>,
+) -> Result<BenchReport> {
+    let (mut is_short, mut format) = (false, ReportFormat::Table);
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--short" => is_short = true,
+            "--json" => format = ReportFormat::Json,
+            "--bench" => {}
+            other => return Err(format!("{other}: only --short and --json are known").into()),
+        }
+    }
+    let mut report = BenchReport::new(machine_facts());
+    let measured = measure(&mut report, if is_short { short } else { long });
+    match format {
+        ReportFormat::Table => report.print_table()?,
+        ReportFormat::Json => report.print_json()?,
+    }
+    measured.map(|()| report)
+}
+
+/// Returns facts about this machine, for people who compare numbers.
+pub fn machine_facts() -> Vec<(&'static str, String)> {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let model = read("/proc/cpuinfo")
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or_else(|| "unknown".to_owned(), |(_, model)| model.to_owned());
+    let load: Vec<_> = read("/proc/loadavg").split(' ').take(3).map(str::to_owned).collect();
+    vec![
+        ("cores", format!("{cores} × {model}")),
+        ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
+        ("load", load.join(" ")),
+    ]
 }

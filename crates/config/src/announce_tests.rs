@@ -33,7 +33,7 @@ fn an_unknown_name_is_reported_once_per_change_of_its_file() {
 }
 
 #[test]
-fn a_home_that_is_not_there_is_not_made_and_told_again() {
+fn a_home_that_is_missing_is_not_created_and_reported_again() {
     let home = TestHome::new();
     let gone = crate::Home::at(home.path("gone"));
     let env = crate::Environment::from_pairs([("TERMINAL_TIMEOT", "1")]);

@@ -105,7 +105,7 @@ fn from_error(key: &dyn AnyKey, error: &ConfigError) -> SettingFinding {
         ConfigError::Duplicate(duplicate) => {
             (duplicate.name.as_str(), Some(&duplicate.second), duplicate.to_string())
         }
-        // The same for every key of the section: said once, without a key.
+        // The same for every key of the section: reported once, without a key.
         ConfigError::Section { section, .. } => {
             (section.name.as_str(), Some(&section.from), section.to_string())
         }

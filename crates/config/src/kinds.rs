@@ -3,15 +3,13 @@
 mod amounts;
 mod choices;
 mod environment;
-mod fractions;
 mod limits;
 mod read;
 mod text;
 
-pub use amounts::{ByteSize, Count, DAY, Range, Seconds, SecondsOrNever, YEAR};
+pub use amounts::{ByteSize, Count, DAY, Fraction, Moment, Range, Seconds, SecondsOrNever, YEAR};
 pub use choices::{choose, one_of, words};
 pub use environment::{EnvName, EnvNames, EnvPairs, SecretText};
-pub use fractions::{Fraction, Moment};
 pub use limits::{CountOrNone, Cpus, Megabytes};
 pub use read::{Fields, expand, path, scaled, texts};
 pub use text::{LineMode, Names, Patterns, Text, TextLimits, is_name};

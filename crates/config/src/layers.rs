@@ -204,7 +204,7 @@ impl Settings {
         for part in name.split('.') {
             let NodeKind::Map { entries, .. } = &node.kind else {
                 let section = name.get(..walked).unwrap_or(name).trim_end_matches('.');
-                // A section may be said in short by the value of one of its keys.
+                // The value of one of its keys may stand for a section.
                 let in_short = node.scalar().is_some() && self.schema.find(section).is_some();
                 if node.is_null() || in_short {
                     return Ok(None);

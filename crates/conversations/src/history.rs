@@ -210,7 +210,7 @@ impl<'m> EncodedMessage<'m> {
 
     fn preview(&self) -> Option<String> {
         match (&self.new.message, self.kind) {
-            (Message::User(message), MessageKind::Said) => {
+            (Message::User(message), MessageKind::Dialogue) => {
                 // A long paste is not read to its end for its beginning.
                 let beginning: String = message.text().chars().take(4 * PREVIEW).collect();
                 Some(title::collapse(&beginning).chars().take(PREVIEW).collect())

@@ -20,7 +20,7 @@ use crate::{Result, row};
 pub struct ImportedMessage {
     /// Its content.
     pub message: NewMessage,
-    /// When it was said.
+    /// When it was sent.
     pub at: Timestamp,
     /// Whether it still counts there.
     pub standing: ImportedStanding,
@@ -97,7 +97,7 @@ impl ConversationStore {
             .map_err(|error| write.explain(error))?;
         }
         let last_at = messages.iter().map(|own| own.at.as_microsecond()).max().unwrap_or(updated);
-        // It was not used now, but when its last message was said.
+        // It was last used when its last message was sent, not now.
         sqlx::query(
             "UPDATE conversations SET messages = messages - ?1, tool_calls = tool_calls - ?2, \
              updated_at = ?3 WHERE key = ?4",

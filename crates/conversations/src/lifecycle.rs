@@ -131,6 +131,21 @@ impl ConversationStore {
         self.update(id, query.bind(now).bind(reason).bind(now)).await
     }
 
+    /// The same, and removes an entry of its state with it, in one transaction.
+    #[boxed]
+    pub async fn end_without(&self, id: &ConversationId, reason: &str, state: &str) -> Result<()> {
+        let query = sqlx::query(
+            "UPDATE conversations SET ended_at = ?, end_reason = ?, \
+             updated_at = max(updated_at, ?) WHERE id = ? RETURNING 1; \
+             DELETE FROM state WHERE conversation = \
+             (SELECT key FROM conversations WHERE id = ?) AND name = ?",
+        );
+        let now = row::now();
+        let query = query.bind(now).bind(reason).bind(now).bind(id.as_str());
+        let rows = self.write_at_once(query.bind(id.as_str()).bind(state)).await?;
+        if rows.is_empty() { Err(row::not_found(id)) } else { Ok(()) }
+    }
+
     /// Deletes a conversation with its messages and state. Its branches and delegated conversations
     /// stay, without a parent; the [ledger](ConversationStore::ledger) keeps what it took.
     ///

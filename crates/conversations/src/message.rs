@@ -30,7 +30,8 @@ impl fmt::Display for Seq {
 pub enum MessageKind {
     /// Part of the dialogue. Such a message of a person begins a turn.
     #[default]
-    Said,
+    #[serde(rename = "said")]
+    Dialogue,
     /// Sent by a person while a turn ran; it belongs to that turn.
     Aside,
     /// Added by the program for the model; it begins no turn.
@@ -42,7 +43,7 @@ pub enum MessageKind {
 impl MessageKind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Said => "said",
+            Self::Dialogue => "said",
             Self::Aside => "aside",
             Self::Note => "note",
             Self::Summary => "summary",
@@ -54,7 +55,7 @@ impl MessageKind {
             "aside" => Self::Aside,
             "note" => Self::Note,
             "summary" => Self::Summary,
-            _ => Self::Said,
+            _ => Self::Dialogue,
         }
     }
 }
@@ -81,7 +82,7 @@ impl NewMessage {
     pub fn new(message: Message) -> Self {
         Self {
             message,
-            kind: MessageKind::Said,
+            kind: MessageKind::Dialogue,
             usage: None,
             cost: None,
             provider: None,

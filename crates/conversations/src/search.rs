@@ -1,4 +1,4 @@
-//! Finding what was said.
+//! Finding messages.
 
 use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;

@@ -282,7 +282,7 @@ fn unindented(line: &str) -> String {
 
 /// Takes the time off the front of a line.
 fn split_time(line: &str) -> Option<(Timestamp, &str)> {
-    // Most lines without one are told by their first bytes.
+    // Most lines without one are recognised by their first bytes.
     let bytes = line.as_bytes();
     if bytes.len() < 20 || bytes[4] != b'-' || bytes[10] != b'T' || !bytes[0].is_ascii_digit() {
         return None;

@@ -83,7 +83,7 @@ struct LogHead {
     time: Option<Timestamp>,
     /// Whether there is no more of it in this look: it is not asked again for each entry of others.
     is_at_end: bool,
-    /// Whether it cannot be read; told once.
+    /// Whether it cannot be read; reported once.
     has_failed: bool,
     /// What is older was there before anybody asked for this log.
     from: Option<Timestamp>,

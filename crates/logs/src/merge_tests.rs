@@ -94,7 +94,7 @@ fn the_last_entries_are_those_that_match_and_reach_into_full_files() {
 }
 
 #[test]
-fn a_text_is_looked_for_in_what_is_said_and_in_who_says_it_whatever_its_case() {
+fn a_text_is_found_in_messages_and_their_sources_whatever_its_case() {
     let entry = LogEntry {
         target: Some("vestal_agent::Turn".to_owned()),
         ..LogEntry::notice(None, Level::Info, "The disk is FULL".to_owned())

@@ -3,17 +3,14 @@
 mod action;
 mod plan;
 mod record;
-mod recording;
 mod runner;
-mod snapshot_name;
 mod store;
 
-pub use action::{Action, ActionError, Done, Verb, fork_target};
+pub use action::{Action, ActionError, Done, Verb, fork_target, free_snapshot_name};
 pub use plan::plan;
 pub use record::{
-    InvalidOperationId, Operation, OperationEnd, OperationId, OperationState, Outcome, Step,
+    InvalidOperationId, Operation, OperationEnd, OperationId, OperationState, Outcome, Recording,
+    Step,
 };
-pub use recording::Recording;
 pub use runner::Runner;
-pub use snapshot_name::free_snapshot_name;
 pub use store::{OperationError, OperationStore, WatchedOperations};

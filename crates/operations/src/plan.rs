@@ -1,4 +1,4 @@
-//! What an action takes away and what it leaves, said before it is done.
+//! What an action takes away and what it leaves, for the question before it.
 
 use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_restore_takes_away_is_said_before_it_does() {
+    fn what_a_restore_takes_away_is_announced_before() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let mut snapshot = Snapshot {
             task: "a b".parse().unwrap(),

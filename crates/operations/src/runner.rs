@@ -9,8 +9,7 @@ use vestal_config::Settings;
 use vestal_sandbox::{Engine, EngineOptions, ProgressSink, TaskName};
 
 use crate::action::Action;
-use crate::record::OperationId;
-use crate::recording::Recording;
+use crate::record::{OperationId, Recording};
 use crate::store::OperationError;
 
 /// How long a process that ends may take to undo what it was at.

@@ -239,7 +239,7 @@ fn a_large_directory_is_listed_in_pages() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_read_is_told_apart_from_an_empty_one() {
+fn a_directory_that_cannot_be_read_is_distinguished_from_an_empty_one() {
     let root = tempfile::tempdir().unwrap();
     let mut deep = root.path().to_owned();
     for _ in 0..vestal_wire::limits::MAX_DEPTH + 2 {
@@ -386,21 +386,21 @@ fn only_what_a_change_left_behind_is_discarded() {
 }
 
 #[test]
-fn a_directory_that_is_another_filesystem_is_told() {
+fn a_directory_that_is_another_filesystem_is_reported() {
     use std::os::unix::fs::MetadataExt as _;
     let device = fs::metadata("/dev").unwrap().dev();
     let opened = OpenTree::open(Path::new("/dev")).unwrap();
-    let mut told = 0;
+    let mut reported = 0;
     let rules = crate::ignore::IgnoreRules::default();
     let known = crate::scan::Known::default();
     let each = &mut |listing: Listing| {
         let path = Path::new("/dev").join(OsStr::from_bytes(&listing.path));
         if let (Some(is_mounted), Ok(found)) = (listing.is_mounted, fs::metadata(&path)) {
             assert_eq!(is_mounted, found.dev() != device, "{}", path.display());
-            told += 1;
+            reported += 1;
         }
         Ok(())
     };
     opened.scan(&rules, &known, &NEVER, each).unwrap();
-    assert!(told > 0);
+    assert!(reported > 0);
 }

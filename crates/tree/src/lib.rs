@@ -7,6 +7,7 @@ mod read;
 mod root;
 mod scan;
 mod serve;
+mod target;
 
 pub use glob::{Case, Glob, GlobError, Wildcard, lower, upper};
 pub use ignore::{IgnoreDecision, IgnoreRules};

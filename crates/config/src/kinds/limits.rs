@@ -7,7 +7,7 @@ use super::amounts::{PLAIN, Range, UnitFamily};
 use super::read::scaled;
 use crate::value::{Decimal, SettingInput, SettingValue, ValueRefusal};
 
-/// What is said of a limit that is 0.
+/// The description of a limit that is 0.
 const NONE: &str = "no limit";
 
 const MEGABYTES: UnitFamily = UnitFamily {

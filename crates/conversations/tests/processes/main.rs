@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod killed;
-mod leases;
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -6,7 +6,7 @@ use vestal_conversations::{
 };
 use vestal_model::{AssistantMessage, Cost, CostSource, ModelAnswer, TokenUsage};
 
-use crate::{answer, begin, from_cli, place, titled, user};
+use crate::{answer, begin, fixture, from_cli, titled, user};
 
 async fn named(store: &ConversationStore, id: &str, title: Option<&str>) -> ConversationId {
     let title = title.map(|title| Title::Given(title.to_owned()));
@@ -16,10 +16,10 @@ async fn named(store: &ConversationStore, id: &str, title: Option<&str>) -> Conv
 
 #[tokio::test]
 async fn a_conversation_is_found_by_what_a_person_can_remember() {
-    let place = place().await;
-    let build = named(&place, "20261115-103001-k3f9ab", Some("Fix the build")).await;
-    let plain = named(&place, "20261116-090000-k3zzzz", None).await;
-    let odd = named(&place, "20261117-090000-aaaaaa", Some("100% done_")).await;
+    let fixture = fixture().await;
+    let build = named(&fixture, "20261115-103001-k3f9ab", Some("Fix the build")).await;
+    let plain = named(&fixture, "20261116-090000-k3zzzz", None).await;
+    let odd = named(&fixture, "20261117-090000-aaaaaa", Some("100% done_")).await;
     let found = [
         ("20261115-103001-k3f9ab", &build),
         ("20261115", &build),
@@ -32,27 +32,27 @@ async fn a_conversation_is_found_by_what_a_person_can_remember() {
         ("100%", &odd),
     ];
     for (text, id) in found {
-        assert_eq!(&place.find(text).await.unwrap(), id, "{text:?}");
+        assert_eq!(&fixture.find(text).await.unwrap(), id, "{text:?}");
     }
     for text in ["", "x", "103001", "k3f", "%", "1_0", "build", "0900-aaaa", "090000-aaaa"] {
-        let missing = place.find(text).await;
+        let missing = fixture.find(text).await;
         assert!(matches!(missing, Err(Error::NotFound { .. })), "{text:?}: {missing:?}");
     }
 }
 
 #[tokio::test]
 async fn who_may_be_meant_is_reported_when_it_is_not_clear() {
-    let place = place().await;
-    let first = named(&place, "20261115-103001-k3f9ab", Some("Fix the build")).await;
-    let second = named(&place, "20261115-103002-k3f9cd", None).await;
+    let fixture = fixture().await;
+    let first = named(&fixture, "20261115-103001-k3f9ab", Some("Fix the build")).await;
+    let second = named(&fixture, "20261115-103002-k3f9cd", None).await;
     // One is known by its title, the other by its name.
-    let third = named(&place, "20261116-103002-zzzzzz", Some("20261115 retrospective")).await;
+    let third = named(&fixture, "20261116-103002-zzzzzz", Some("20261115 retrospective")).await;
     for (text, expected) in [
         ("20261115-", vec![&second, &first]),
         ("k3f9", vec![&second, &first]),
         ("20261115", vec![&third, &second, &first]),
     ] {
-        match place.find(text).await {
+        match fixture.find(text).await {
             Err(Error::Ambiguous { candidates, .. }) => {
                 let ids: Vec<_> = candidates.iter().map(|candidate| &candidate.id).collect();
                 assert_eq!(ids, expected, "{text}");
@@ -61,47 +61,47 @@ async fn who_may_be_meant_is_reported_when_it_is_not_clear() {
         }
     }
     // A whole title or name is clear, whatever else begins with it.
-    let exact = named(&place, "20261117-000000-bbbbbb", Some("Fix")).await;
-    assert_eq!(place.find("Fix").await.unwrap(), exact);
+    let exact = named(&fixture, "20261117-000000-bbbbbb", Some("Fix")).await;
+    assert_eq!(fixture.find("Fix").await.unwrap(), exact);
 }
 
 #[tokio::test]
 async fn the_latest_is_a_persons_own() {
-    let place = place().await;
-    assert!(matches!(place.latest().await, Err(Error::NoneYet)));
-    let own = crate::begin(&place).await;
+    let fixture = fixture().await;
+    assert!(matches!(fixture.latest().await, Err(Error::NoneYet)));
+    let own = crate::begin(&fixture).await;
     let source = "delegate".to_owned();
-    place.create(New { source, ..from_cli() }).await.unwrap();
+    fixture.create(New { source, ..from_cli() }).await.unwrap();
     let parent = Some((vestal_conversations::ParentKind::Delegation, own.clone()));
-    place.create(New { parent, ..from_cli() }).await.unwrap();
-    assert_eq!(place.latest().await.unwrap(), own);
+    fixture.create(New { parent, ..from_cli() }).await.unwrap();
+    assert_eq!(fixture.latest().await.unwrap(), own);
 }
 
 #[tokio::test]
 async fn two_conversations_never_have_the_same_title() {
-    let place = place().await;
-    let first = titled(&place, "fix the build").await;
-    let second = begin(&place).await;
+    let fixture = fixture().await;
+    let first = titled(&fixture, "fix the build").await;
+    let second = begin(&fixture).await;
     let given = Title::Given(" fix the\n build ".to_owned());
-    match place.set_title(&second, &given).await {
+    match fixture.set_title(&second, &given).await {
         Err(Error::TitleTaken { title, by }) => {
             assert_eq!((title.as_str(), by), ("fix the build", first.id.clone()));
         }
         other => panic!("{other:?}"),
     }
-    let refused = place.create(New { title: Some(given.clone()), ..from_cli() }).await;
+    let refused = fixture.create(New { title: Some(given.clone()), ..from_cli() }).await;
     assert!(matches!(refused, Err(Error::TitleTaken { .. })));
-    assert_eq!(place.list(&ConversationFilter::default()).await.unwrap().len(), 2);
+    assert_eq!(fixture.list(&ConversationFilter::default()).await.unwrap().len(), 2);
     // Its own title is not in its own way.
-    assert_eq!(place.set_title(&first.id, &given).await.unwrap(), "fix the build");
+    assert_eq!(fixture.set_title(&first.id, &given).await.unwrap(), "fix the build");
 }
 
 #[tokio::test]
 async fn a_generated_title_that_is_taken_gets_the_next_number() {
-    let place = place().await;
+    let fixture = fixture().await;
     let make = async |text: &str| {
         let title = Some(Title::Generated(text.to_owned()));
-        place.create(New { title, ..from_cli() }).await.unwrap()
+        fixture.create(New { title, ..from_cli() }).await.unwrap()
     };
     let titles = [
         make("fix").await.title,
@@ -113,30 +113,30 @@ async fn a_generated_title_that_is_taken_gets_the_next_number() {
     let expected = ["fix", "fix (2)", "fix (3)", "fixed", "fix (4)"];
     assert_eq!(titles, expected.map(|title| Some(title.to_owned())));
     let last = make("fix").await;
-    let again = place.set_title(&last.id, &Title::Generated("fix (5)".to_owned())).await.unwrap();
+    let again = fixture.set_title(&last.id, &Title::Generated("fix (5)".to_owned())).await.unwrap();
     assert_eq!(again, "fix (5)");
     // What merely looks like a number, or begins alike, is another title.
     for other in ["fix (x)", "fix ()", "fix (12)3", "fix (9999999999)", "fix it (70)", "fi (80)"] {
-        place.set_title(&begin(&place).await, &Title::Given(other.to_owned())).await.unwrap();
+        fixture.set_title(&begin(&fixture).await, &Title::Given(other.to_owned())).await.unwrap();
     }
-    let next = begin(&place).await;
-    let next = place.set_title(&next, &Title::Generated("fix".to_owned())).await.unwrap();
+    let next = begin(&fixture).await;
+    let next = fixture.set_title(&next, &Title::Generated("fix".to_owned())).await.unwrap();
     assert_eq!(next, "fix (6)");
     let missing = "20200101-000000-nobody".parse().unwrap();
-    let refused = place.set_title(&missing, &Title::Generated("x".to_owned())).await;
+    let refused = fixture.set_title(&missing, &Title::Generated("x".to_owned())).await;
     assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
 }
 
 #[tokio::test]
 async fn what_is_no_title_is_refused() {
-    let place = place().await;
-    let id = begin(&place).await;
-    let empty = place.set_title(&id, &Title::Given("\t".to_owned())).await;
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
+    let empty = fixture.set_title(&id, &Title::Given("\t".to_owned())).await;
     assert!(matches!(empty, Err(Error::InvalidTitle(InvalidTitle::Empty))));
-    let long = place.set_title(&id, &Title::Given("x".repeat(201))).await;
+    let long = fixture.set_title(&id, &Title::Given("x".repeat(201))).await;
     assert!(matches!(long, Err(Error::InvalidTitle(InvalidTitle::TooLong { length: 201 }))));
     // A model that writes a title at length is cut short instead.
-    let long = place.set_title(&id, &Title::Generated("x".repeat(900))).await.unwrap();
+    let long = fixture.set_title(&id, &Title::Generated("x".repeat(900))).await.unwrap();
     assert!(long.len() < 200);
 }
 
@@ -149,8 +149,8 @@ fn totals(calls: u64, input: u64, micro_usd: u64, unpriced: u64) -> Totals {
 
 #[tokio::test]
 async fn usage_is_counted_per_model_and_stays_when_turns_are_undone() {
-    let place = place().await;
-    let (id, other) = (begin(&place).await, begin(&place).await);
+    let fixture = fixture().await;
+    let (id, other) = (begin(&fixture).await, begin(&fixture).await);
     let completion = ModelAnswer {
         message: AssistantMessage::default(),
         usage: TokenUsage { input: 100, ..TokenUsage::default() },
@@ -159,30 +159,30 @@ async fn usage_is_counted_per_model_and_stays_when_turns_are_undone() {
         model: "small".to_owned(),
     };
     let unknown = ModelAnswer { cost: Cost::Unknown, ..completion.clone() };
-    place.append(&id, &[user("a"), (&completion).into(), (&unknown).into()]).await.unwrap();
+    fixture.append(&id, &[user("a"), (&completion).into(), (&unknown).into()]).await.unwrap();
     let plain =
         NewMessage { usage: Some(TokenUsage { input: 1, ..TokenUsage::default() }), ..answer("b") };
-    place.append(&other, &[plain]).await.unwrap();
-    place
+    fixture.append(&other, &[plain]).await.unwrap();
+    fixture
         .record_usage(&other, "acme", "small", &completion.usage, Some(completion.cost))
         .await
         .unwrap();
-    place.undo(&id, 1).await.unwrap();
+    fixture.undo(&id, 1).await.unwrap();
     let of = |model: &str, totals| ModelTotals {
         provider: "acme".to_owned(),
         model: model.to_owned(),
         totals,
     };
     let all = [of("small", totals(3, 300, 14, 1)), of("large", totals(1, 1, 0, 1))];
-    assert_eq!(place.usage(None).await.unwrap(), all);
-    assert_eq!(place.usage(Some(&id)).await.unwrap(), [of("small", totals(2, 200, 7, 1))]);
-    assert_eq!(place.summary(&id).await.unwrap().totals, totals(2, 200, 7, 1));
+    assert_eq!(fixture.usage(None).await.unwrap(), all);
+    assert_eq!(fixture.usage(Some(&id)).await.unwrap(), [of("small", totals(2, 200, 7, 1))]);
+    assert_eq!(fixture.summary(&id).await.unwrap().totals, totals(2, 200, 7, 1));
 }
 
 #[tokio::test]
 async fn absurd_counts_do_not_break_the_sums() {
-    let place = place().await;
-    let id = begin(&place).await;
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
     let usage = TokenUsage {
         input: ABSURD,
         output: ABSURD,
@@ -192,8 +192,8 @@ async fn absurd_counts_do_not_break_the_sums() {
     };
     let cost = Some(Cost::Known { micro_usd: ABSURD, source: CostSource::Provider });
     for model in ["a", "b", "a"] {
-        place.record_usage(&id, "acme", model, &usage, cost).await.unwrap();
+        fixture.record_usage(&id, "acme", model, &usage, cost).await.unwrap();
     }
-    assert_eq!(place.summary(&id).await.unwrap().totals.calls, 3);
-    assert_eq!(place.usage(None).await.unwrap().len(), 2);
+    assert_eq!(fixture.summary(&id).await.unwrap().totals.calls, 3);
+    assert_eq!(fixture.usage(None).await.unwrap().len(), 2);
 }

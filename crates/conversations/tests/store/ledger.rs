@@ -7,7 +7,7 @@ use vestal_conversations::{
 use vestal_model::{Cost, CostSource, TokenUsage};
 use vestal_testkit::sqlite::execute;
 
-use crate::{answer, begin, from_cli, place, user};
+use crate::{answer, begin, fixture, from_cli, user};
 
 /// An answer that took ten tokens and cost so much.
 fn paid(micro_usd: u64) -> NewMessage {
@@ -30,19 +30,19 @@ async fn spent(store: &ConversationStore, filter: &LedgerFilter) -> u64 {
 
 #[tokio::test]
 async fn the_ledger_keeps_what_a_deleted_and_an_undone_conversation_took() {
-    let place = place().await;
-    let (kept, gone) = (begin(&place).await, begin(&place).await);
-    place.append(&kept, &[user("a"), paid(5)]).await.unwrap();
-    place.undo(&kept, 1).await.unwrap();
-    place.append(&gone, &[user("b"), paid(30)]).await.unwrap();
+    let fixture = fixture().await;
+    let (kept, gone) = (begin(&fixture).await, begin(&fixture).await);
+    fixture.append(&kept, &[user("a"), paid(5)]).await.unwrap();
+    fixture.undo(&kept, 1).await.unwrap();
+    fixture.append(&gone, &[user("b"), paid(30)]).await.unwrap();
     let title = TokenUsage { output: 3, ..TokenUsage::default() };
-    place.record_usage(&gone, "acme", "small", &title, None).await.unwrap();
-    place.delete(&gone).await.unwrap();
+    fixture.record_usage(&gone, "acme", "small", &title, None).await.unwrap();
+    fixture.delete(&gone).await.unwrap();
     assert_eq!(
-        sums(&place, LedgerGrouping::Conversation).await,
+        sums(&fixture, LedgerGrouping::Conversation).await,
         [(LedgerGroup::Conversation(gone), 30), (LedgerGroup::Conversation(kept), 5)]
     );
-    let by_model = place.ledger(&LedgerFilter::default(), LedgerGrouping::Model).await.unwrap();
+    let by_model = fixture.ledger(&LedgerFilter::default(), LedgerGrouping::Model).await.unwrap();
     let unpriced: Vec<_> = by_model
         .iter()
         .map(|(group, totals)| (group.clone(), totals.calls, totals.unpriced))
@@ -54,38 +54,38 @@ async fn the_ledger_keeps_what_a_deleted_and_an_undone_conversation_took() {
 
 #[tokio::test]
 async fn nothing_takes_a_line_of_the_ledger_back() {
-    let place = place().await;
-    let id = begin(&place).await;
-    place.append(&id, &[user("a"), paid(5)]).await.unwrap();
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
+    fixture.append(&id, &[user("a"), paid(5)]).await.unwrap();
     for text in ["DELETE FROM ledger", "UPDATE ledger SET micro_usd = 0"] {
-        let path = place.path().to_owned();
+        let path = fixture.path().to_owned();
         let tried = tokio::spawn(async move { execute(&path, text).await }).await;
         assert!(tried.is_err(), "{text} was carried out");
     }
-    assert_eq!(spent(&place, &LedgerFilter::default()).await, 5);
+    assert_eq!(spent(&fixture, &LedgerFilter::default()).await, 5);
 }
 
 #[tokio::test]
 async fn what_a_delegated_conversation_takes_counts_for_the_work_of_its_parent() {
-    let place = place().await;
-    let id = begin(&place).await;
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
     let work = |attempt: &str| WorkAttempt {
         kind: "kanban".to_owned(),
         group: "main".to_owned(),
         item: "t_1".to_owned(),
         attempt: attempt.to_owned(),
     };
-    place.set_work(&id, &work("7")).await.unwrap();
+    fixture.set_work(&id, &work("7")).await.unwrap();
     let child = |kind| New { parent: Some((kind, id.clone())), ..from_cli() };
-    let delegated = place.create(child(ParentKind::Delegation)).await.unwrap().id;
-    let branch = place.create(child(ParentKind::Branch)).await.unwrap().id;
+    let delegated = fixture.create(child(ParentKind::Delegation)).await.unwrap().id;
+    let branch = fixture.create(child(ParentKind::Branch)).await.unwrap().id;
     for (id, cost) in [(&id, 1), (&delegated, 10), (&branch, 100)] {
-        place.append(id, &[user("a"), paid(cost)]).await.unwrap();
+        fixture.append(id, &[user("a"), paid(cost)]).await.unwrap();
     }
-    place.set_work(&id, &work("8")).await.unwrap();
-    place.append(&id, &[user("again"), paid(1000)]).await.unwrap();
+    fixture.set_work(&id, &work("8")).await.unwrap();
+    fixture.append(&id, &[user("again"), paid(1000)]).await.unwrap();
     assert_eq!(
-        sums(&place, LedgerGrouping::Attempt).await,
+        sums(&fixture, LedgerGrouping::Attempt).await,
         [
             (LedgerGroup::Attempt(Some(work("7"))), 11),
             (LedgerGroup::Attempt(None), 100),
@@ -95,18 +95,18 @@ async fn what_a_delegated_conversation_takes_counts_for_the_work_of_its_parent()
     let WorkAttempt { kind, group, item, .. } = work("8");
     let task = WorkItem { kind, group, item };
     assert_eq!(
-        sums(&place, LedgerGrouping::Work).await,
+        sums(&fixture, LedgerGrouping::Work).await,
         [(LedgerGroup::Work(Some(task.clone())), 1011), (LedgerGroup::Work(None), 100)]
     );
     let filter = LedgerFilter { work: Some(task), ..LedgerFilter::default() };
-    assert_eq!(spent(&place, &filter).await, 1011);
+    assert_eq!(spent(&fixture, &filter).await, 1011);
 }
 
 #[tokio::test]
 async fn a_time_leaves_out_what_was_spent_before_and_after_it() {
-    let place = place().await;
-    let id = begin(&place).await;
-    place.append(&id, &[user("a"), paid(5)]).await.unwrap();
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
+    fixture.append(&id, &[user("a"), paid(5)]).await.unwrap();
     let now = jiff::Timestamp::now();
     let (before, after) =
         (now - jiff::SignedDuration::from_hours(1), now + jiff::SignedDuration::from_hours(1));
@@ -117,9 +117,9 @@ async fn a_time_leaves_out_what_was_spent_before_and_after_it() {
         (None, None, 5),
     ] {
         let filter = LedgerFilter { since, until, work: None };
-        assert_eq!(spent(&place, &filter).await, expected, "{since:?} {until:?}");
+        assert_eq!(spent(&fixture, &filter).await, expected, "{since:?} {until:?}");
     }
-    let times = sums(&place, LedgerGrouping::Time).await;
+    let times = sums(&fixture, LedgerGrouping::Time).await;
     let [(LedgerGroup::Time(at), 5)] = times.as_slice() else { panic!("{times:?}") };
     assert_eq!(at.as_second() % 900, 0);
 }

@@ -17,12 +17,12 @@ use vestal_conversations::{
 use vestal_model::{AssistantMessage, FinishReason, Message, ToolCall, ToolResult};
 
 /// A store in a directory that goes with it.
-struct Place {
+struct StoreFixture {
     store: ConversationStore,
     dir: TempDir,
 }
 
-impl std::ops::Deref for Place {
+impl std::ops::Deref for StoreFixture {
     type Target = ConversationStore;
 
     fn deref(&self) -> &ConversationStore {
@@ -30,10 +30,10 @@ impl std::ops::Deref for Place {
     }
 }
 
-async fn place() -> Place {
+async fn fixture() -> StoreFixture {
     let dir = tempfile::tempdir().unwrap();
     let store = ConversationStore::open(dir.path().join("state.db")).await.unwrap();
-    Place { store, dir }
+    StoreFixture { store, dir }
 }
 
 fn from_cli() -> New {

@@ -1,6 +1,6 @@
 use vestal_conversations::{ConversationStore, Hit, MessageAuthor, SearchScope};
 
-use crate::{answer, begin, call, place, result, user};
+use crate::{answer, begin, call, fixture, result, user};
 
 async fn hits(store: &ConversationStore, query: &str) -> Vec<i64> {
     let mut found: Vec<i64> = store
@@ -24,9 +24,9 @@ fn marked(hit: &Hit) -> String {
 
 #[tokio::test]
 async fn words_are_found_in_messages_of_all_roles() {
-    let place = place().await;
-    let id = begin(&place).await;
-    place
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
+    fixture
         .append(
             &id,
             &[
@@ -56,22 +56,22 @@ async fn words_are_found_in_messages_of_all_roles() {
         ("明天 東京", vec![5]),
         ("看", vec![5]),
     ] {
-        assert_eq!(hits(&place, query).await, expected, "{query}");
+        assert_eq!(hits(&fixture, query).await, expected, "{query}");
     }
-    let found = place.search(&SearchScope::default(), "page then", 10).await.unwrap();
+    let found = fixture.search(&SearchScope::default(), "page then", 10).await.unwrap();
     assert_eq!(found[0].role, MessageAuthor::Assistant);
     assert_eq!(found[0].conversation, id);
     let shown = marked(&found[0]);
     assert_eq!(shown, "Follow max_[page]_count, [then] ask the categories.");
-    let found = place.search(&SearchScope::default(), "東京", 10).await.unwrap();
+    let found = fixture.search(&SearchScope::default(), "東京", 10).await.unwrap();
     assert_eq!(marked(&found[0]).replace("][", ""), "我们明天去[東京]タワー看看");
 }
 
 #[tokio::test]
 async fn no_query_fails() {
-    let place = place().await;
-    let id = begin(&place).await;
-    place.append(&id, &[user("a plain text")]).await.unwrap();
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
+    fixture.append(&id, &[user("a plain text")]).await.unwrap();
     let odd = [
         "",
         "\"",
@@ -94,54 +94,54 @@ async fn no_query_fails() {
         "\\",
     ];
     for query in odd {
-        place.search(&SearchScope::default(), query, 10).await.unwrap();
+        fixture.search(&SearchScope::default(), query, 10).await.unwrap();
     }
     let long = "plain ".repeat(5_000);
-    place.search(&SearchScope::default(), &long, 10).await.unwrap();
-    place.search(&SearchScope::default(), &"x".repeat(100_000), 10).await.unwrap();
-    assert_eq!(hits(&place, "plain").await, [1]);
+    fixture.search(&SearchScope::default(), &long, 10).await.unwrap();
+    fixture.search(&SearchScope::default(), &"x".repeat(100_000), 10).await.unwrap();
+    assert_eq!(hits(&fixture, "plain").await, [1]);
 }
 
 #[tokio::test]
 async fn what_was_taken_back_or_deleted_is_not_found() {
-    let place = place().await;
-    let (id, other) = (begin(&place).await, begin(&place).await);
-    place.append(&id, &[user("needle one"), user("needle two")]).await.unwrap();
-    place.append(&other, &[user("needle three")]).await.unwrap();
-    place.undo(&id, 1).await.unwrap();
-    assert_eq!(place.search(&SearchScope::default(), "needle", 10).await.unwrap().len(), 2);
-    place.delete(&other).await.unwrap();
-    assert_eq!(hits(&place, "needle").await, [1]);
-    assert_eq!(place.search(&SearchScope::default(), "needle", 0).await.unwrap().len(), 0);
+    let fixture = fixture().await;
+    let (id, other) = (begin(&fixture).await, begin(&fixture).await);
+    fixture.append(&id, &[user("needle one"), user("needle two")]).await.unwrap();
+    fixture.append(&other, &[user("needle three")]).await.unwrap();
+    fixture.undo(&id, 1).await.unwrap();
+    assert_eq!(fixture.search(&SearchScope::default(), "needle", 10).await.unwrap().len(), 2);
+    fixture.delete(&other).await.unwrap();
+    assert_eq!(hits(&fixture, "needle").await, [1]);
+    assert_eq!(fixture.search(&SearchScope::default(), "needle", 0).await.unwrap().len(), 0);
 }
 
 #[tokio::test]
 async fn one_conversation_is_searched_alone_or_left_out() {
-    let place = place().await;
-    let (one, other) = (begin(&place).await, begin(&place).await);
+    let fixture = fixture().await;
+    let (one, other) = (begin(&fixture).await, begin(&fixture).await);
     let many: Vec<_> = (0..20).map(|n| user(&format!("needle {n}"))).collect();
-    place.append(&one, &many).await.unwrap();
-    place.append(&other, &[user("a needle in much hay, and more of it")]).await.unwrap();
+    fixture.append(&one, &many).await.unwrap();
+    fixture.append(&other, &[user("a needle in much hay, and more of it")]).await.unwrap();
     let only = SearchScope { only: Some(other.clone()), ..SearchScope::default() };
     let without = SearchScope { without: Some(one.clone()), ..SearchScope::default() };
     for scope in [only, without] {
-        let found = place.search(&scope, "needle", 5).await.unwrap();
+        let found = fixture.search(&scope, "needle", 5).await.unwrap();
         let whose: Vec<_> = found.iter().map(|hit| &hit.conversation).collect();
         assert_eq!(whose, [&other], "{scope:?}");
     }
     let both = SearchScope { only: Some(one.clone()), without: Some(one), each: None };
-    assert_eq!(place.search(&both, "needle", 5).await.unwrap(), []);
+    assert_eq!(fixture.search(&both, "needle", 5).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_long_conversation_does_not_hide_the_others() {
-    let place = place().await;
-    let (long, other) = (begin(&place).await, begin(&place).await);
+    let fixture = fixture().await;
+    let (long, other) = (begin(&fixture).await, begin(&fixture).await);
     let many: Vec<_> = (0..50).map(|n| user(&format!("needle needle {n}"))).collect();
-    place.append(&long, &many).await.unwrap();
-    place.append(&other, &[user("once, in much hay, there was a needle")]).await.unwrap();
+    fixture.append(&long, &many).await.unwrap();
+    fixture.append(&other, &[user("once, in much hay, there was a needle")]).await.unwrap();
     let scope = SearchScope { each: Some(2), ..SearchScope::default() };
-    let found = place.search(&scope, "needle", 10).await.unwrap();
+    let found = fixture.search(&scope, "needle", 10).await.unwrap();
     let whose: Vec<_> = found.iter().map(|hit| (&hit.conversation, hit.seq.0)).collect();
     assert_eq!(whose, [(&long, 50), (&long, 49), (&other, 1)]);
     assert_eq!(marked(&found[0]), "[needle] [needle] 49");
@@ -149,12 +149,12 @@ async fn a_long_conversation_does_not_hide_the_others() {
 
 #[tokio::test]
 async fn a_log_for_a_query_is_answered_at_once() {
-    let place = place().await;
-    let id = begin(&place).await;
-    place.append(&id, &[user("a needle in the hay")]).await.unwrap();
+    let fixture = fixture().await;
+    let id = begin(&fixture).await;
+    fixture.append(&id, &[user("a needle in the hay")]).await.unwrap();
     // Unbounded, this takes the index an hour or so.
     let log = "needle ".repeat(500_000);
-    assert_eq!(hits(&place, &log).await, [1]);
-    assert_eq!(hits(&place, &format!("\"{log}")).await, [0; 0]);
-    assert_eq!(hits(&place, &"\u{6771}".repeat(100_000)).await, [0; 0]);
+    assert_eq!(hits(&fixture, &log).await, [1]);
+    assert_eq!(hits(&fixture, &format!("\"{log}")).await, [0; 0]);
+    assert_eq!(hits(&fixture, &"\u{6771}".repeat(100_000)).await, [0; 0]);
 }
