@@ -103,7 +103,7 @@ fn what_does_not_end_when_it_is_asked_is_killed() {
 }
 
 #[test]
-fn the_end_of_a_killed_command_is_told_when_nothing_of_it_is_left() {
+fn the_end_of_a_killed_command_is_reported_when_nothing_of_it_is_left() {
     let text = "(trap '' TERM; : > ready; while :; do sleep 0.01; done) & wait; sleep 1000";
     let mut job = Marked::start("rest", text);
     job.wait_for_file("ready");

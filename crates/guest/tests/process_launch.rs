@@ -158,7 +158,7 @@ fn text_of_ten_mebibytes_runs() {
 }
 
 #[test]
-fn the_start_time_told_names_the_process() {
+fn the_reported_start_time_names_the_process() {
     let mut supervised = Supervised::new();
     let streams = Streams::new(b"");
     supervised.get().launch(&shell("exec sleep 1000", Path::new("/")), streams.ends()).unwrap();

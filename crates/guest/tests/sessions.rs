@@ -121,7 +121,7 @@ fn a_session_whose_file_was_damaged_begins_anew_and_says_so() {
 }
 
 #[test]
-fn a_vanished_directory_is_said_and_the_start_directory_taken() {
+fn a_vanished_directory_is_reported_and_the_start_directory_taken() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     client.run(in_session("a", "mkdir gone; cd gone; V=1"));

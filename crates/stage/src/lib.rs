@@ -9,9 +9,10 @@ mod program;
 mod record;
 mod sys;
 mod users;
-mod within;
 
 pub mod failpoint;
+pub mod memory;
 pub mod survey;
 
+pub use enclose::{MASKED_PROC, READ_ONLY_PROC};
 pub use program::main;

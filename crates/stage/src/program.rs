@@ -10,7 +10,7 @@ use minicbor::Decode;
 use vestal_wire::limits::MAX_MESSAGE;
 
 use crate::failure::{BuildStep, StepFailure, failed};
-use crate::{confine, copy, enclose, launch, survey, sys, within};
+use crate::{confine, copy, enclose, launch, survey, sys};
 
 const USAGE: &str = "usage: vestal-stage enclose --plan-fd N --ready-fd N --hold-fd N
        vestal-stage within --plan-fd N -- PROGRAM [ARGUMENT…]
@@ -27,7 +27,7 @@ pub fn main() -> ExitCode {
     let verb = arguments.next();
     match verb.as_deref().and_then(OsStr::to_str) {
         Some("enclose") => enclose::main(arguments),
-        Some("within") => within::main(arguments),
+        Some("within") => confine::main_of_within(arguments),
         Some("copy") => copy::main(arguments),
         Some("launch") => launch::main(arguments),
         Some("confine") => confine::main(arguments),

@@ -210,7 +210,7 @@ pub(crate) fn reset_signals() {
         }
     }
     let none = 0_u64;
-    // SAFETY: the set is as large as is said and outlives the call, which only
+    // SAFETY: the set has the size that is given and outlives the call, which only
     // reads it.
     unsafe {
         libc::syscall(
@@ -420,7 +420,7 @@ pub(crate) fn landlock_scope() -> io::Result<()> {
         return Ok(());
     }
     let ruleset = Ruleset { files: 0, network: 0, scoped: SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS };
-    // SAFETY: the ruleset is as large as is said and outlives the call, which
+    // SAFETY: the ruleset has the size that is given and outlives the call, which
     // only reads it.
     let made = unsafe {
         libc::syscall(

@@ -6,7 +6,6 @@ mod file;
 mod frame;
 mod hello;
 mod job;
-mod launch;
 mod settings;
 
 pub mod limits;
@@ -18,8 +17,8 @@ pub use call::{
     CallEvent, CallReply, CallRequest, Fault, FaultCode, ListeningPort, SandboxStats, Status,
 };
 pub use enclosure::{
-    Bind, Enclosure, FileIdentity, IdRange, Mapping, Network, OverlayDirs, Purpose, Root,
-    SandboxMount, UserLimits, UserMapping,
+    Bind, ContainerConfinement, Enclosure, FileIdentity, IdRange, Mapping, Network, OverlayDirs,
+    Purpose, Root, RuntimeLaunch, SandboxMount, UserLimits, UserMapping,
 };
 pub use file::{
     CreateMode, DirectoryEntry, FileCall, FileEdit, FileKind, FileOp, FileReply, FileVersion,
@@ -34,5 +33,4 @@ pub use job::{
     AttachJob, Cause, CommandOutcome, EnvVar, InvalidJobId, JobCommand, JobExit, JobId, JobInfo,
     JobState, OutputDelivery, SessionState, ShellText, StartJob, Stdin, WindowSize,
 };
-pub use launch::{ContainerConfinement, RuntimeLaunch};
 pub use settings::{GuestSettings, NOT_A_JOURNAL};

@@ -7,7 +7,6 @@
 mod child;
 mod invocation;
 pub(crate) mod protocol;
-mod supervisor;
 
 pub mod supervise;
 pub mod tree;
@@ -15,5 +14,6 @@ pub mod tree;
 pub(crate) use child::JobRights;
 pub use child::{open_pty, resize};
 pub(crate) use invocation::DEFAULT_PATH;
-pub use protocol::{ChildEnds, FailedStep, Launch, LaunchCommand, SupervisorReport, WaitStatus};
-pub use supervisor::SupervisorProcess;
+pub use protocol::{
+    ChildEnds, FailedStep, Launch, LaunchCommand, SupervisorProcess, SupervisorReport, WaitStatus,
+};

@@ -96,7 +96,7 @@ impl Guest {
         }
     }
 
-    /// Drops bytes that arrived too late. The caller is told after it has sent
+    /// Drops bytes that arrived too late. The caller gets the report after it has sent
     /// everything: a job that ends between the last byte and the end has read
     /// everything.
     fn drop_input(&mut self, from: ChannelId, bytes: usize) {

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_starts_where_it_is_told_else_where_its_session_is_else_at_the_start() {
+    fn a_command_starts_in_the_given_directory_else_in_its_sessions_else_at_the_start() {
         assert_eq!(choose("/s", Some("/w")), ("/w".into(), vec![]));
         assert_eq!(choose("/s", Some("w")), ("/s/w".into(), vec![]));
         assert_eq!(choose("", Some("w")), ("/workspace/w".into(), vec![]));

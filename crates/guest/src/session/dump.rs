@@ -3,7 +3,7 @@
 //! The shell writes sections. When it has exited normally, the supervisor appends a
 //! footer with what is needed to read them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,9 +13,11 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use vestal_wire::EnvVar;
 
+use super::bash;
+use super::environment::{self, EnvironmentBudget};
+use super::quoting::{statements, unquote};
 use super::saved::{SavedSession, SavedVariable, ShellKind, Switches};
 use super::script::{DumpToken, section};
-use super::{bash, environment, posix};
 
 /// Maximum size of a dump. A larger one is ignored, and the session keeps its
 /// state.
@@ -35,7 +37,7 @@ impl SavedSession {
         let base = DumpBase::new(env, job_env);
         let mut session = match footer.shell {
             ShellKind::Bash => bash::parse(&sections, &base),
-            ShellKind::Posix => posix::parse(&sections, &base),
+            ShellKind::Posix => parse(&sections, &base),
         }?;
         session.shell = footer.shell;
         (session.umask, session.cwd) = umask_and_cwd(&sections)?;
@@ -255,6 +257,97 @@ impl<'a> DumpSections<'a> {
 /// Returns the position of `needle` in `haystack`.
 pub(super) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(haystack, needle)
+}
+
+/// Options of `set` that belong to the shell or would end the next command before
+/// it starts.
+const SET_PASSING: &[&str] = &["interactive", "noexec", "privileged", "stdin"];
+
+/// Parses the sections that a POSIX shell wrote.
+pub(super) fn parse(sections: &DumpSections<'_>, base: &DumpBase<'_>) -> Option<SavedSession> {
+    let mut session = SavedSession::default();
+    let exported = names_after(sections.get(section::EXPORTED), b"export ");
+    let readonly = names_after(sections.get(section::READONLY), b"readonly ");
+    let mut budget = EnvironmentBudget::full();
+    let mut any = false;
+    for statement in statements(sections.get(section::STATEMENTS)) {
+        if let Some((name, quoted)) = assignment(statement) {
+            any = true;
+            // A value that is not a literal word would run as a command.
+            let Some(value) = unquote(quoted) else {
+                continue;
+            };
+            if name == b"OLDPWD" {
+                session.previous_cwd = Some(value.into());
+            } else if base.is_of_session(name) {
+                let attributes = (exported.contains(name), readonly.contains(name));
+                keep(&mut session, base, &mut budget, (name, quoted, value), attributes);
+            }
+        } else if let Some(trap) = trap(statement) {
+            session.traps.push(trap);
+        }
+    }
+    session.withdrawn = base.withdrawn(|name| exported.contains(name));
+    session.aliases = statements(sections.get(section::ALIASES))
+        .map(|statement| statement.strip_prefix(b"alias ").unwrap_or(statement))
+        .filter(|statement| statement.contains(&b'='))
+        .map(|statement| statement.to_vec().into())
+        .collect();
+    session.set = switches(options(sections.get(section::OPTIONS)), &[], SET_PASSING);
+    any.then_some(session)
+}
+
+/// Keeps a variable, unless the next shell has it anyway.
+fn keep(
+    session: &mut SavedSession,
+    base: &DumpBase<'_>,
+    budget: &mut EnvironmentBudget,
+    (name, quoted, value): (&[u8], &[u8], Vec<u8>),
+    (exported, readonly): (bool, bool),
+) {
+    match (exported, readonly) {
+        (true, false) if base.env.get(name) == Some(&value.as_slice()) => return,
+        (true, false) if budget.passes(name, &value) => {
+            session.exported.push(EnvVar { name: name.to_vec().into(), value: value.into() });
+            return;
+        }
+        (false, false) if environment::is_default(name, &value) => return,
+        _ => {}
+    }
+    let mut statement = [name, b"=", quoted].concat();
+    for (applies, verb) in [(exported, &b"; export "[..]), (readonly, b"; readonly ")] {
+        if applies {
+            statement.extend_from_slice(verb);
+            statement.extend_from_slice(name);
+        }
+    }
+    session
+        .variables
+        .push(SavedVariable { name: name.to_vec().into(), statement: statement.into() });
+}
+
+/// Parses lines like `set -o name`.
+fn options(text: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
+    text.split(|byte| *byte == b'\n').filter_map(|line| {
+        let on = line.strip_prefix(b"set -o ").map(|name| (name, true));
+        on.or_else(|| line.strip_prefix(b"set +o ").map(|name| (name, false)))
+    })
+}
+
+/// Splits `name='value'`.
+fn assignment(statement: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = find(statement, b"=")?;
+    let name = &statement[..at];
+    environment::is_identifier(name).then(|| (name, &statement[at + 1..]))
+}
+
+/// Returns the names in statements like `export name='value'`.
+fn names_after<'a>(text: &'a [u8], verb: &[u8]) -> HashSet<&'a [u8]> {
+    let names = statements(text).filter_map(|statement| {
+        let rest = statement.strip_prefix(verb)?;
+        Some(find(rest, b"=").map_or(rest, |at| &rest[..at]))
+    });
+    names.collect()
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@
 mod bash;
 mod dump;
 mod environment;
-mod posix;
 mod quoting;
 mod restore;
 mod saved;

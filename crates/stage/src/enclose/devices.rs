@@ -33,11 +33,11 @@ const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 const QUIET: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
 
 /// Entries of `/proc` that are read-only.
-const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
+pub const READ_ONLY_PROC: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// Entries of `/proc` that reveal too much of the host or give access to its
 /// memory. Container engines mask the same.
-const MASKED: [&str; 13] = [
+pub const MASKED_PROC: [&str; 13] = [
     "acpi",
     "asound",
     "interrupts",
@@ -159,7 +159,7 @@ pub(super) fn mount_processes(root: &NewRoot, target: &[u8]) -> Result<(), StepF
         BuildContext::new(BuildStep::Proc, "proc").map_err(|failure| failure.at(target))?;
     let mount = context.mount(ATTRIBUTES).map_err(|failure| failure.at(target))?;
     attach(&mount, &at).map_err(failed_at(BuildStep::Proc, target))?;
-    for name in READ_ONLY {
+    for name in READ_ONLY_PROC {
         let part = [target, b"/", name.as_bytes()].concat();
         cover(&mount, name, |found| {
             let copy = clone_mount(found, MountScope::Recursive)?;
@@ -178,7 +178,7 @@ fn mask(mount: &OwnedFd, target: &[u8]) -> Result<(), StepFailure> {
         .set("mode", "555")?
         .mount(ATTRIBUTES | read_only)?;
     let null = open_null().map_err(|failure| failure.at(b"/dev/null"))?;
-    for name in MASKED {
+    for name in MASKED_PROC {
         let part = [target, b"/", name.as_bytes()].concat();
         cover(mount, name, |found| {
             if FileType::from_raw_mode(fstat(found)?.st_mode) == FileType::Directory {

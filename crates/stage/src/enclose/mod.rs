@@ -10,4 +10,5 @@ mod first;
 mod outside;
 mod sources;
 
+pub use devices::{MASKED_PROC, READ_ONLY_PROC};
 pub(crate) use outside::main;

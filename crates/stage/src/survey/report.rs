@@ -1,15 +1,19 @@
-//! The facts as they go over a wire.
+//! The commands `survey` and `etc`, and the facts as they go over a wire.
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
 
 use minicbor::bytes::ByteVec;
 use vestal_wire::UserLimits;
 use vestal_wire::survey::{MachineSurvey, SurveyedDir, SurveyedKind};
 
+use super::etc::{EtcScan, make_directory};
 use super::facts::{HostFacts, SYSTEM_DIRS, SystemDir, SystemDirKind, UserQuotas};
+use crate::program::{self, UsageError};
 
 /// Longest report of a machine that is taken.
 pub const MAX_REPORT: usize = 1 << 20;
@@ -114,6 +118,44 @@ fn plain_path(bytes: &[u8]) -> Option<PathBuf> {
         path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     let fits = path.is_absolute() && is_plain && bytes.len() <= MAX_PATH && !bytes.contains(&0);
     fits.then_some(path)
+}
+
+/// Runs the command `survey`.
+pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    if let Some(extra) = arguments.next() {
+        return program::usage_error(&UsageError::UnknownOption(extra.display().to_string()));
+    }
+    let written = vestal_wire::encode(&to_report(&HostFacts::gather()))
+        .map_err(io::Error::other)
+        .and_then(|bytes| {
+            let mut output = io::stdout().lock();
+            output.write_all(&bytes)?;
+            output.flush()
+        });
+    ended(written)
+}
+
+/// Runs the command `etc`.
+pub(crate) fn main_of_etc(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let (Some(dir), None) = (arguments.next(), arguments.next()) else {
+        return program::usage_error(&UsageError::Missing("one directory"));
+    };
+    ended(snapshot(dir.as_ref()))
+}
+
+fn snapshot(dir: &Path) -> io::Result<()> {
+    make_directory(dir)?;
+    EtcScan::of(Path::new("/")).write(dir)
+}
+
+fn ended(result: io::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            program::print_error(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
 }
 
 #[cfg(test)]

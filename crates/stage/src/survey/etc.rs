@@ -1,12 +1,15 @@
-//! Scanning a machine's `/etc` for what a snapshot contains.
+//! Snapshots of a machine's `/etc` for sandboxes.
+//!
+//! A snapshot holds an allow-list of files that everyone on the machine can read, and accounts
+//! without people.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use super::allowed::{FOLLOWED_DIRS, NAMES, PREFIXES};
 use crate::survey::accounts::Accounts;
 use crate::survey::facts::is_shown;
 use crate::survey::resolve;
@@ -260,3 +263,207 @@ pub(super) fn is_world_readable(found: &fs::Metadata) -> bool {
 fn is_world_listable(found: &fs::Metadata) -> bool {
     found.mode() & 0o005 == 0o005
 }
+
+/// A line that marks a private key in any file.
+const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
+
+impl EtcScan {
+    /// Writes the snapshot into an empty directory.
+    pub fn write(&self, into: &Path) -> io::Result<()> {
+        // In the order of names, a directory comes before its content.
+        for (name, entry) in &self.entries {
+            let target = into.join(name);
+            match entry {
+                EtcEntry::Directory => make_directory(&target)?,
+                EtcEntry::Link(text) => symlink(text, &target)?,
+                EtcEntry::Generated { content, mode } => write(&target, content, *mode)?,
+                EtcEntry::File { source, mode, .. } => {
+                    if let Some(content) = public_content(source)? {
+                        write(&target, &content, *mode)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the content of a file; `None` if it is gone, is no longer
+/// world-readable, or holds a private key.
+fn public_content(source: &Path) -> io::Result<Option<Vec<u8>>> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(source);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) if was_replaced(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() || !is_world_readable(&found) {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    file.read_to_end(&mut content)?;
+    let has_key = content.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
+    Ok((!has_key).then_some(content))
+}
+
+/// Returns whether a file was removed or replaced since the scan.
+fn was_replaced(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+        || error.raw_os_error() == Some(libc::ELOOP)
+}
+
+/// Makes a directory that everyone may enter.
+pub(in crate::survey) fn make_directory(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)?;
+    // The umask may have cleared bits.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    fs::write(path, content)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+/// Names below `/etc`; a directory is copied with its content. These are what
+/// programs and package managers need to run, to resolve names and to verify
+/// peers. Directories that usually hold credentials are not listed.
+pub(super) const NAMES: &[&str] = &[
+    // Programs and libraries.
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "shells",
+    "magic",
+    "magic.mime",
+    "mime.types",
+    "mailcap",
+    "terminfo",
+    "fonts",
+    "xattr.conf",
+    "perl",
+    "python",
+    "python3",
+    "R",
+    "java",
+    "maven/m2.conf",
+    "maven/logging",
+    "texmf",
+    "ghostscript",
+    "vim",
+    "nanorc",
+    "emacs",
+    "wgetrc",
+    "OpenCL",
+    "vulkan",
+    "glvnd",
+    // Shells.
+    "profile",
+    "profile.d",
+    "bash.bashrc",
+    "bashrc",
+    "bash_completion",
+    "inputrc",
+    "zsh",
+    "zshenv",
+    "zshrc",
+    "zprofile",
+    "skel",
+    "login.defs",
+    "DIR_COLORS",
+    // Time, language, system.
+    "localtime",
+    "timezone",
+    "locale.alias",
+    "locale.conf",
+    "locale.gen",
+    "default/locale",
+    "os-release",
+    "lsb-release",
+    "debian_version",
+    "redhat-release",
+    "system-release",
+    "fedora-release",
+    "centos-release",
+    "rocky-release",
+    "almalinux-release",
+    "arch-release",
+    "alpine-release",
+    "issue",
+    "issue.net",
+    // Networks.
+    "nsswitch.conf",
+    "host.conf",
+    "gai.conf",
+    "networks",
+    "protocols",
+    "services",
+    "rpc",
+    "netconfig",
+    "bindresvport.blacklist",
+    // Certificates. PrivatePaths keys lie in other directories.
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ssl/cert.pem",
+    "ssl/ca-bundle.pem",
+    "ssl/ct_log_list.cnf",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "pki/tls/cert.pem",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
+    "pki/rpm-gpg",
+    "pki/java",
+    "crypto-policies",
+    "gnutls",
+    // PAM and account tools.
+    "pam.conf",
+    "pam.d",
+    "security/access.conf",
+    "security/limits.conf",
+    "security/limits.d",
+    "security/pam_env.conf",
+    "adduser.conf",
+    "deluser.conf",
+    // Package managers, without their credentials.
+    "apt/apt.conf",
+    "apt/apt.conf.d",
+    "apt/keyrings",
+    "apt/preferences",
+    "apt/preferences.d",
+    "apt/sources.list",
+    "apt/sources.list.d",
+    "apt/trusted.gpg",
+    "apt/trusted.gpg.d",
+    "debconf.conf",
+    "dpkg",
+    "ucf.conf",
+    "apk/arch",
+    "apk/keys",
+    "apk/protected_paths.d",
+    "apk/repositories",
+    "apk/world",
+    "dnf/dnf.conf",
+    "dnf/vars",
+    "yum.conf",
+    "yum.repos.d",
+    "yum/vars",
+    "rpm",
+    "zypp/repos.d",
+    "zypp/zypp.conf",
+    "pacman.conf",
+    "pacman.d/mirrorlist",
+];
+
+/// Prefixes of versioned names that are copied as well.
+pub(super) const PREFIXES: &[&str] = &["ImageMagick-", "java-", "ld-musl-", "python3."];
+
+/// Directories outside of the system directories that a link of a listed name may
+/// lead to. The snapshot holds the link's target in its place.
+pub(super) const FOLLOWED_DIRS: &[&str] = &["/var/lib/ca-certificates"];
