@@ -70,6 +70,7 @@ class Pending:
     """A request that has no answer yet."""
 
     id: int
+    line: bytes = b""
     future: Future[Any] = field(default_factory=Future)
     sink: EventSink | None = None
     job: str | None = None
@@ -125,7 +126,7 @@ class Connection:
         """Whether requests can be sent."""
         return self._lost is None
 
-    def request(
+    def prepare(
         self,
         method: str,
         params: Mapping[str, object],
@@ -133,7 +134,10 @@ class Connection:
         sink: EventSink | None = None,
         job: str | None = None,
     ) -> Pending:
-        """Sends a request. Parameters that are ``None`` are left out."""
+        """Returns a request that is to be sent. Parameters that are ``None`` are left out.
+
+        It can be cancelled from here on: Ctrl-C may come between any two steps of sending it.
+        """
         pending = Pending(next(self._ids), sink=sink, job=job)
         # Whoever gives up waiting cancels the request, not the future.
         pending.future.set_running_or_notify_cancel()
@@ -148,21 +152,31 @@ class Connection:
                 advice=["pass less at once"],
                 kind="invalid",
             )
+        pending.line = line_bytes
+        return pending
+
+    def send(self, pending: Pending) -> None:
+        """Sends a request."""
         with self._lock:
             if self._lost is not None:
                 raise _again(self._lost, None)
             self._pending[pending.id] = pending
-        self._outgoing.put(line_bytes)
-        return pending
+        line, pending.line = pending.line, b""
+        self._outgoing.put(line)
 
     def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Sends a request that is not answered."""
         frame = {"jsonrpc": "2.0", "method": method, "params": params}
         self._outgoing.put(json.dumps(frame).encode() + b"\n")
 
-    def cancel(self, pending: Pending) -> None:
-        """Cancels a request, which is answered all the same."""
+    def cancel(self, pending: Pending) -> bool:
+        """Cancels a request, which is answered all the same. Returns false if it was never sent."""
+        if pending.line:
+            with self._lock:
+                self._pending.pop(pending.id, None)
+            return False
         self.notify("request.cancel", {"id": pending.id})
+        return True
 
     def grant(self, pending: Pending, size: int) -> None:
         """Lets a request send more output."""

@@ -100,8 +100,8 @@ class Client:
 
     async def _call(self, call: Call[T]) -> T:
         connection = await self._connection()
-        pending = connection.request(call.method, call.params, job=call.job)
-        return call.parse(await _wait(connection, pending))
+        pending = connection.prepare(call.method, call.params, job=call.job)
+        return call.parse(await _exchange(connection, pending))
 
     async def _all(self, steps: Steps[T]) -> T:
         try:
@@ -113,8 +113,9 @@ class Client:
             return value
 
 
-async def _wait(connection: Connection, pending: Pending) -> Any:
+async def _exchange(connection: Connection, pending: Pending) -> Any:
     try:
+        connection.send(pending)
         return await asyncio.wrap_future(pending.future)
     except asyncio.CancelledError:
         await _cancel(connection, pending)
@@ -122,8 +123,7 @@ async def _wait(connection: Connection, pending: Pending) -> Any:
 
 
 async def _cancel(connection: Connection, pending: Pending) -> None:
-    if not pending.future.done():
-        connection.cancel(pending)
+    if not pending.future.done() and connection.cancel(pending):
         answered = asyncio.wrap_future(pending.future)
         # That it was cancelled is known.
         answered.add_done_callback(lambda future: future.cancelled() or future.exception())
@@ -251,7 +251,7 @@ class Sandbox:
         return Job(self._client, self.task, id)
 
     async def jobs(self, *, all: bool = False, limit: int | None = None) -> list[JobInfo]:
-        """Lists the jobs that run or, with ``all``, those that have ended, too."""
+        """Lists the jobs of which a process is left or, with ``all``, those that have ended, too."""
         return await self._client._call(calls.jobs(self.task, all, limit))
 
     @property
@@ -330,7 +330,8 @@ class Stream(Generic[R]):
 
             connection = await self._client._connection()
             call = self._call
-            pending = connection.request(call.method, call.params, sink=sink, job=call.job)
+            pending = connection.prepare(call.method, call.params, sink=sink, job=call.job)
+            connection.send(pending)
             self._begun = (connection, pending, Ledger(connection, pending))
         return self._begun
 

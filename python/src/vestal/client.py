@@ -100,8 +100,8 @@ class Client:
 
     def _call(self, call: Call[T]) -> T:
         connection = self._hub.connection()
-        pending = connection.request(call.method, call.params, job=call.job)
-        return call.parse(_wait(connection, pending))
+        pending = connection.prepare(call.method, call.params, job=call.job)
+        return call.parse(_exchange(connection, pending))
 
     def _all(self, steps: Steps[T]) -> T:
         try:
@@ -113,8 +113,9 @@ class Client:
             return value
 
 
-def _wait(connection: Connection, pending: Pending) -> Any:
+def _exchange(connection: Connection, pending: Pending) -> Any:
     try:
+        connection.send(pending)
         return pending.future.result()
     except VestalError:
         raise
@@ -125,8 +126,7 @@ def _wait(connection: Connection, pending: Pending) -> Any:
 
 
 def _cancel(connection: Connection, pending: Pending) -> None:
-    if not pending.future.done():
-        connection.cancel(pending)
+    if not pending.future.done() and connection.cancel(pending):
         try:
             pending.future.exception(CANCEL_WITHIN)
         except FutureTimeout:
@@ -274,7 +274,7 @@ class Sandbox:
         return Job(self._client, self.task, id)
 
     def jobs(self, *, all: bool = False, limit: int | None = None) -> list[JobInfo]:
-        """Lists the jobs that run or, with ``all``, those that have ended, too; the oldest first."""
+        """Lists the jobs of which a process is left or, with ``all``, those that have ended, too; the oldest first."""
         return self._client._call(calls.jobs(self.task, all, limit))
 
     # Files and copies.
@@ -337,11 +337,18 @@ class Stream(Generic[R]):
         self._call: Call[R] = call
         self._events: queue.SimpleQueue[Json] = queue.SimpleQueue()
         self._connection = client._hub.connection()
-        self._pending = self._connection.request(
+        self._pending = self._connection.prepare(
             call.method, call.params, sink=self._events.put, job=call.job
         )
         self._ledger = Ledger(self._connection, self._pending)
         self._ended = False
+        try:
+            self._connection.send(self._pending)
+        except VestalError:
+            raise
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def job(self) -> str:
