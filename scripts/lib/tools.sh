@@ -127,7 +127,7 @@ browser_packages() {
 # Whether the tests of the API server, or of the MCP server, are among those that run.
 clients_wanted() {
   ((${#ONLY_PACKAGES[@]} == 0)) || is_one_of vestal-gateway "${ONLY_PACKAGES[@]}" ||
-    is_one_of vestal-cli "${ONLY_PACKAGES[@]}"
+    is_one_of vestal-cli "${ONLY_PACKAGES[@]}" || is_one_of vestal-model "${ONLY_PACKAGES[@]}"
 }
 
 # Where the clients are: python/, node/ and hermes-VERSION/.

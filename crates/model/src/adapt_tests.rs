@@ -1,4 +1,5 @@
 use super::*;
+use crate::effort::{ReasoningEffort, ReasoningOptions};
 use crate::error::FailureDetail;
 use crate::message::Image;
 use crate::message::{Part, ToolResult, UserMessage};
@@ -76,5 +77,53 @@ fn pictures_that_words_do_without_are_left_out_where_a_model_takes_none_and_othe
             assert_eq!(adapted(optional, &error, blind), None);
         }
         assert_eq!(adapted(&of_person, &error, Quirks::default()), None);
+    }
+}
+
+#[test]
+fn the_reasoning_effort_is_sent_as_the_model_takes_it_or_not_at_all() {
+    let adapted = |message: &str, quirks: Quirks| {
+        let reasoning = Some(ReasoningOptions::effort(ReasoningEffort::High));
+        let request = ModelRequest { reasoning, ..ModelRequest::default() };
+        let refusal = ProviderRefusal { message: message.to_owned(), ..ProviderRefusal::default() };
+        let error = ModelError::BadRequest { detail: FailureDetail::default() };
+        adapt(&error, &refusal, &request, quirks).map(|quirks| quirks.thinking)
+    };
+    let with = |thinking| Quirks { thinking, ..Quirks::default() };
+    let plain = Quirks::default();
+    for message in [
+        "Unrecognized request argument supplied: reasoning_effort",
+        "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+        "thinking: Extra inputs are not permitted",
+        "'claude-x' does not support thinking.",
+    ] {
+        assert_eq!(adapted(message, plain), Some(ThinkingRule::LeftOut), "{message}");
+        assert_eq!(adapted(message, with(ThinkingRule::LeftOut)), None, "{message}");
+    }
+    let newer = "\"thinking.type.enabled\" is not supported for this model. Use \
+                 \"thinking.type.adaptive\" and \"output_config.effort\".";
+    assert_eq!(adapted(newer, plain), Some(ThinkingRule::Adaptive));
+    // Which values there are is for the person who chose another.
+    let value = "Unsupported value: 'reasoning_effort' does not support 'high' with this model.";
+    assert_eq!(adapted(value, plain), None);
+}
+
+#[test]
+fn thoughts_are_asked_for_and_sent_back_as_the_model_takes_them() {
+    let none = Quirks::default();
+    let plain = Quirks { without_encrypted_reasoning: true, ..none };
+    let message = "Encrypted content is not supported with this model.";
+    assert_eq!(adapted(message, none), Some(plain));
+    assert_eq!(adapted(message, plain), None);
+    let silent = Quirks { without_reasoning_summary: true, ..none };
+    let message = "Your organization must be verified to generate reasoning summaries.";
+    assert_eq!(adapted(message, none), Some(silent));
+    assert_eq!(adapted(message, silent), None);
+    let thoughtless = Quirks { without_reasoning: true, ..none };
+    for message in [
+        "The encrypted content for item rs_1 could not be verified.",
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+    ] {
+        assert_eq!(adapted(message, none), Some(thoughtless), "{message}");
     }
 }

@@ -195,7 +195,7 @@ impl Attempt<'_> {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
         let key = self.endpoint.key.as_ref().filter(|key| !key.is_empty());
         let (name, value) = match self.endpoint.api {
-            ProviderApi::ChatCompletions => {
+            ProviderApi::ChatCompletions | ProviderApi::Responses => {
                 (AUTHORIZATION, key.map(|key| format!("Bearer {}", key.expose())))
             }
             ProviderApi::AnthropicMessages => {

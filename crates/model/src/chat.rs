@@ -97,6 +97,9 @@ impl ModelChain {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<ModelAnswer, ModelError> {
         let attempt = Attempt { shared: &self.shared, endpoint };
+        // What is said for this call counts before what is configured for the model.
+        let reasoning = request.reasoning.unwrap_or(endpoint.reasoning);
+        let request = &ModelRequest { reasoning: Some(reasoning), ..request.clone() };
         let mut quirks = self.shared.memory.quirks(endpoint);
         let mut body = encode(&attempt, request, quirks)?;
         let mut number = 1;

@@ -5,6 +5,7 @@ use std::fmt;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
+use crate::effort::ReasoningOptions;
 use crate::error::ModelError;
 use crate::message::ProviderApi;
 use crate::request::{Cost, CostSource, TokenUsage};
@@ -26,6 +27,8 @@ pub struct Endpoint {
     pub context_length: Option<u64>,
     /// What its tokens cost, as configured.
     pub prices: Option<ModelPrices>,
+    /// How much it thinks, as configured.
+    pub reasoning: ReasoningOptions,
 }
 
 /// Prices in US dollars for a million tokens.
@@ -163,6 +166,7 @@ impl fmt::Debug for Endpoint {
             .field("model", &self.model)
             .field("context_length", &self.context_length)
             .field("prices", &self.prices)
+            .field("reasoning", &self.reasoning)
             .finish()
     }
 }

@@ -12,6 +12,7 @@ mod endpoint {
             model: "m".to_owned(),
             context_length: None,
             prices: None,
+            reasoning: crate::effort::ReasoningOptions::AUTO,
         }
     }
 

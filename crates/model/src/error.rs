@@ -87,7 +87,7 @@ pub enum ModelError {
     },
 }
 
-/// Who failed, and what was said.
+/// The provider that failed, and its message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailureDetail {
     /// The provider, as configured.
@@ -250,7 +250,7 @@ impl ModelError {
                 "compress the conversation, begin a new one, or choose a model that holds more"
                     .to_owned()
             }
-            Self::Refused { .. } => "say it differently, or ask another model".to_owned(),
+            Self::Refused { .. } => "rephrase the message, or ask another model".to_owned(),
             Self::Cut { .. } => "try again".to_owned(),
             Self::Protocol { .. } => {
                 format!(

@@ -40,6 +40,7 @@ mod cache {
             model: "m".to_owned(),
             context_length: None,
             prices: None,
+            reasoning: crate::effort::ReasoningOptions::AUTO,
         }
     }
 

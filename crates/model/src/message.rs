@@ -89,6 +89,8 @@ pub enum ProviderApi {
     ChatCompletions,
     /// `POST /messages`, as Anthropic has it.
     AnthropicMessages,
+    /// `POST /responses`, as `OpenAI` has it.
+    Responses,
 }
 
 /// A call of a tool.

@@ -39,7 +39,7 @@ pub struct ModelOptions {
     pub retry_after_cap: Duration,
     /// How long a conversation stays with the model it fell back to.
     pub fallback_hold: Duration,
-    /// Who we say we are.
+    /// The `User-Agent` header.
     pub user_agent: String,
     /// The proxy to go through, but to this machine itself; none is used
     /// unless it is named here.

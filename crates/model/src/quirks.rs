@@ -32,6 +32,7 @@ struct KnownQuirks {
 
 /// What a provider has said it takes differently, each learned from a refusal
 /// that named the field.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Quirks {
     /// `max_completion_tokens` in the place of `max_tokens`, or the other way round.
@@ -43,6 +44,12 @@ pub(crate) struct Quirks {
     /// Whether pictures in the results of tools, and those that words do without,
     /// are left out.
     pub(crate) without_optional_images: bool,
+    /// Whether what it thinks is not asked for in the form that can be sent back.
+    pub(crate) without_encrypted_reasoning: bool,
+    /// Whether no summary of what it thinks is asked for.
+    pub(crate) without_reasoning_summary: bool,
+    /// How it is told how much to think.
+    pub(crate) thinking: ThinkingRule,
     /// The most tokens the model may be allowed to write.
     pub(crate) most_output: Option<u64>,
 }
@@ -55,6 +62,19 @@ pub(crate) enum OutputLimit {
     MaxTokens,
     /// The name that newer models insist on.
     MaxCompletionTokens,
+}
+
+/// How a model is told how much to think.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThinkingRule {
+    /// As the API has it.
+    #[default]
+    Plain,
+    /// By a word, where the API otherwise wants a number of tokens: newer models
+    /// of Anthropic insist on it.
+    Adaptive,
+    /// Not at all: the model takes no such field.
+    LeftOut,
 }
 
 impl QuirkMemory {
@@ -132,6 +152,12 @@ pub(crate) fn adapt(
     {
         return Some(Quirks { most_output: Some(most), ..quirks });
     }
+    if let Some(quirks) = other_reasoning(&message, quirks) {
+        return Some(quirks);
+    }
+    if let Some(thinking) = other_thinking(&message, request, quirks.thinking) {
+        return Some(Quirks { thinking, ..quirks });
+    }
     let unsigned = message.contains("signature") && message.contains("thinking");
     if unsigned && !quirks.without_reasoning {
         return Some(Quirks { without_reasoning: true, ..quirks });
@@ -164,6 +190,62 @@ pub(crate) fn adapt(
         return Some(Quirks { without_stream_options: true, ..quirks });
     }
     None
+}
+
+/// Returns what a model's thoughts are asked for and sent like instead, if the refusal is about them.
+fn other_reasoning(message: &str, quirks: Quirks) -> Option<Quirks> {
+    let is_encrypted =
+        message.contains("encrypted content") || message.contains("encrypted_content");
+    let is_unreadable = is_encrypted
+        && ["could not be", "verif", "decrypt", "invalid"]
+            .iter()
+            .any(|word| message.contains(word));
+    let is_alone =
+        message.contains("type 'reasoning'") && message.contains("required following item");
+    if (is_unreadable || is_alone) && !quirks.without_reasoning {
+        return Some(Quirks { without_reasoning: true, ..quirks });
+    }
+    if is_encrypted && message.contains("not supported") && !quirks.without_encrypted_reasoning {
+        return Some(Quirks { without_encrypted_reasoning: true, ..quirks });
+    }
+    let is_summary = message.contains("reasoning.summary") || message.contains("reasoning summar");
+    if is_summary && !quirks.without_reasoning_summary {
+        return Some(Quirks { without_reasoning_summary: true, ..quirks });
+    }
+    None
+}
+
+/// Returns how a model is told how much to think, if it does not take what it was
+/// told as it was. A value that is not among those of the model is no such case:
+/// the person who chose it reads which ones are.
+fn other_thinking(
+    message: &str,
+    request: &ModelRequest<'_>,
+    rule: ThinkingRule,
+) -> Option<ThinkingRule> {
+    let is_told = request.reasoning.is_some_and(|reasoning| !reasoning.is_auto());
+    if !is_told || message.contains("unsupported value") || message.contains("signature") {
+        return None;
+    }
+    if rule == ThinkingRule::Plain && message.contains("thinking") && message.contains("adaptive") {
+        return Some(ThinkingRule::Adaptive);
+    }
+    let fields = ["reasoning_effort", "reasoning.effort", "thinking", "output_config"];
+    let unwanted = [
+        "not supported",
+        "unsupported",
+        "not support",
+        "unknown",
+        "unrecognized",
+        "extra inputs",
+        "not permitted",
+        "not allowed",
+        "unexpected",
+        "additional propert",
+    ];
+    let is_about = fields.iter().any(|field| message.contains(field));
+    let is_unwanted = unwanted.iter().any(|word| message.contains(word));
+    (is_about && is_unwanted && rule != ThinkingRule::LeftOut).then_some(ThinkingRule::LeftOut)
 }
 
 /// Reports whether a model takes no pictures: some servers call that a wrong
@@ -210,6 +292,7 @@ mod tests {
             model: "m".to_owned(),
             context_length,
             prices: None,
+            reasoning: crate::effort::ReasoningOptions::AUTO,
         }
     }
 

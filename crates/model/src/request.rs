@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::effort::ReasoningOptions;
 use crate::message::{AssistantMessage, Message};
 
 /// One call of a model.
@@ -15,6 +16,8 @@ pub struct ModelRequest<'a> {
     pub tools: &'a [ToolSpec],
     /// Tokens it may write; `None`: as many as the provider lets it.
     pub max_output_tokens: Option<u64>,
+    /// How much it thinks; `None`: as configured for the model.
+    pub reasoning: Option<ReasoningOptions>,
 }
 
 /// A tool as it is described to the model.
@@ -130,7 +133,7 @@ pub enum Cost {
     },
 }
 
-/// Who says what a call cost.
+/// The source of a call's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostSource {

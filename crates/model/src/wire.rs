@@ -1,4 +1,4 @@
-//! What the two APIs have in common: how an answer is put together.
+//! What the APIs have in common: how an answer is put together.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::message::{AssistantMessage, ProviderApi};
 use crate::quirks::Quirks;
 use crate::refusal::ProviderRefusal;
 use crate::request::{AnswerProgress, ModelRequest, TokenUsage};
-use crate::{anthropic, chat_completions};
+use crate::{anthropic, chat_completions, responses};
 
 /// The receiver of progress.
 pub(crate) type ProgressWatch<'a> = dyn FnMut(AnswerProgress) + Send + 'a;
@@ -78,6 +78,7 @@ pub(crate) fn decoder(endpoint: &Endpoint) -> Box<dyn AnswerDecoder> {
         ProviderApi::AnthropicMessages => {
             Box::new(anthropic::AnthropicDecoder::new(&endpoint.name))
         }
+        ProviderApi::Responses => Box::new(responses::ResponsesDecoder::new(&endpoint.name)),
     }
 }
 
@@ -90,6 +91,7 @@ pub(crate) fn body(
     match endpoint.api {
         ProviderApi::ChatCompletions => chat_completions::body(endpoint, request, quirks),
         ProviderApi::AnthropicMessages => anthropic::body(endpoint, request, quirks),
+        ProviderApi::Responses => responses::body(endpoint, request, quirks),
     }
 }
 
@@ -98,6 +100,7 @@ pub(crate) const fn resource(api: ProviderApi) -> &'static [&'static str] {
     match api {
         ProviderApi::ChatCompletions => &["chat", "completions"],
         ProviderApi::AnthropicMessages => &["messages"],
+        ProviderApi::Responses => &["responses"],
     }
 }
 

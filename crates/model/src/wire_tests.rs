@@ -23,6 +23,7 @@ mod wire {
             model: "m".to_owned(),
             context_length: None,
             prices: None,
+            reasoning: crate::effort::ReasoningOptions::AUTO,
         }
     }
 

@@ -8,6 +8,7 @@ mod openai;
 mod reply;
 mod reply_file;
 mod request;
+mod responses;
 mod routes;
 mod rule;
 mod script;

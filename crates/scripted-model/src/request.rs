@@ -16,6 +16,8 @@ pub enum RequestApi {
     OpenAi,
     /// `POST /v1/messages`.
     Anthropic,
+    /// `POST /v1/responses`.
+    Responses,
 }
 
 /// One request as it came in.
@@ -56,6 +58,9 @@ impl ReceivedRequest {
     pub fn api(&self) -> RequestApi {
         let path = self.path.split('?').next().unwrap_or_default();
         let chat = path.ends_with("/chat/completions");
+        if path.ends_with("/responses") {
+            return RequestApi::Responses;
+        }
         if path.ends_with("/messages") || (!chat && self.header("anthropic-version").is_some()) {
             RequestApi::Anthropic
         } else {
@@ -63,9 +68,11 @@ impl ReceivedRequest {
         }
     }
 
-    /// Returns the messages of the conversation, as they were sent.
+    /// Returns the messages of the conversation, as they were sent: of responses, the items of the
+    /// input.
     pub fn messages(&self) -> &[Value] {
-        self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
+        let messages = self.body["messages"].as_array().or_else(|| self.body["input"].as_array());
+        messages.map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the names of the offered tools, in their order.
@@ -83,7 +90,9 @@ impl ReceivedRequest {
             .messages()
             .iter()
             .filter(|message| matches!(message["role"].as_str(), Some("system" | "developer")));
-        let parts: Vec<String> = std::iter::once(text_of(&self.body["system"]))
+        let parts: Vec<String> = ["system", "instructions"]
+            .map(|field| text_of(&self.body[field]))
+            .into_iter()
             .chain(first.map(|message| text_of(&message["content"])))
             .filter(|text| !text.is_empty())
             .collect();
@@ -109,7 +118,7 @@ impl ReceivedRequest {
         let messages = self.messages();
         let start = messages
             .iter()
-            .rposition(|message| message["role"] == "assistant" || is_user(message))
+            .rposition(|message| is_of_model(message) || is_user(message))
             .map_or(0, |last| last + 1);
         messages[start..].iter().flat_map(results_of).collect()
     }
@@ -157,10 +166,19 @@ fn is_user(message: &Value) -> bool {
     message["role"] == "user" && !blocks(message).iter().any(|block| block["type"] == "tool_result")
 }
 
-/// Returns the texts of the tool results in a message of either API.
+/// Returns whether the model said this.
+fn is_of_model(message: &Value) -> bool {
+    message["role"] == "assistant"
+        || matches!(message["type"].as_str(), Some("function_call" | "reasoning"))
+}
+
+/// Returns the texts of the tool results in a message of any API.
 fn results_of(message: &Value) -> Vec<String> {
     if message["role"] == "tool" {
         return vec![text_of(&message["content"])];
+    }
+    if message["type"] == "function_call_output" {
+        return vec![text_of(&message["output"])];
     }
     blocks(message)
         .iter()

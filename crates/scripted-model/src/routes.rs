@@ -22,7 +22,7 @@ use crate::reply::{DeliveryEnd, ReplyContent, ScriptedError, ScriptedReply};
 use crate::request::{ReceivedRequest, RequestApi};
 use crate::rule::Chooser;
 use crate::script::Model;
-use crate::{anthropic, openai, strict};
+use crate::{anthropic, openai, responses, strict};
 
 /// Largest body that is read. Conversations with images grow large; this only
 /// bounds what a client gone wild can make the server hold.
@@ -44,6 +44,7 @@ pub(crate) fn router(stage: Arc<RouteState>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(answer))
         .route("/v1/messages", post(answer))
+        .route("/v1/responses", post(answer))
         .route("/v1/models", get(models))
         .fallback(elsewhere)
         .with_state(stage)
@@ -122,6 +123,10 @@ async fn respond(
             let frames = match (api, streams) {
                 (RequestApi::OpenAi, true) => openai::stream(message, &exchange),
                 (RequestApi::Anthropic, true) => anthropic::stream(message, &exchange),
+                (RequestApi::Responses, true) => responses::stream(message, &exchange),
+                (RequestApi::Responses, false) => {
+                    one(responses::whole(message, &exchange).to_string().into())
+                }
                 (RequestApi::OpenAi, false) => {
                     one(openai::whole(message, &exchange).to_string().into())
                 }
@@ -163,7 +168,10 @@ async fn respond(
 /// Returns an error as it is sent in the middle of an answer.
 fn error_in_stream(api: RequestApi, streams: bool, message: &str) -> Bytes {
     let (name, status) = match api {
-        RequestApi::OpenAi => (None, 500),
+        RequestApi::Responses if streams => {
+            return Bytes::from(event(Some("error"), &responses::error_event(message).to_string()));
+        }
+        RequestApi::OpenAi | RequestApi::Responses => (None, 500),
         RequestApi::Anthropic => (Some("error"), 529),
     };
     let body = error_body(api, status, message).to_string();
@@ -172,7 +180,7 @@ fn error_in_stream(api: RequestApi, streams: bool, message: &str) -> Bytes {
 
 fn error_body(api: RequestApi, status: u16, message: &str) -> Value {
     match api {
-        RequestApi::OpenAi => openai::error(status, message),
+        RequestApi::OpenAi | RequestApi::Responses => openai::error(status, message),
         RequestApi::Anthropic => anthropic::error(status, message),
     }
 }
@@ -220,7 +228,7 @@ async fn models(
         return respond(reply.clone(), &request, 0, &stage.journal).await;
     }
     let list = match request.api() {
-        RequestApi::OpenAi => openai::models(&stage.models),
+        RequestApi::OpenAi | RequestApi::Responses => openai::models(&stage.models),
         RequestApi::Anthropic => anthropic::models(&stage.models),
     };
     response(200, JSON, &[], Body::from(list.to_string()))

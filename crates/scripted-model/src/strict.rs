@@ -12,6 +12,7 @@ pub(crate) fn fault(request: &ReceivedRequest) -> Option<String> {
     let check = match request.api() {
         RequestApi::OpenAi => openai,
         RequestApi::Anthropic => anthropic,
+        RequestApi::Responses => responses,
     };
     check(request).err()
 }
@@ -65,6 +66,91 @@ fn openai(request: &ReceivedRequest) -> Result<(), String> {
         }
     }
     unanswered(&open, request.messages().len())
+}
+
+/// Checks that each call of a function has its output, that reasoning can be read again and belongs
+/// to something, and that nothing is of a kind the API refuses.
+fn responses(request: &ReceivedRequest) -> Result<(), String> {
+    common(request)?;
+    let body = &request.body;
+    ensure(body["max_output_tokens"].as_u64().is_none_or(|tokens| tokens >= 16), || {
+        "max_output_tokens: expected a value >= 16".to_owned()
+    })?;
+    ensure(body["messages"].is_null(), || "unknown parameter: 'messages'".to_owned())?;
+    for (at, tool) in list(&body["tools"]).iter().enumerate() {
+        ensure(tool["type"] != "function" || tool["name"].is_string(), || {
+            format!("tools[{at}].name: missing required parameter")
+        })?;
+    }
+    let items = request.messages();
+    let mut open: BTreeSet<&str> = BTreeSet::new();
+    let mut ids: BTreeSet<&str> = BTreeSet::new();
+    for (at, item) in items.iter().enumerate() {
+        let text = |field: &str| item[field].as_str().unwrap_or_default();
+        match item["type"].as_str().unwrap_or("message") {
+            "message" => {
+                let role = text("role");
+                let known = matches!(role, "system" | "developer" | "user" | "assistant");
+                ensure(known, || format!("input[{at}].role: {role:?} is not a role"))?;
+                content(&item["content"], role, at)?;
+            }
+            "function_call" => {
+                let id = text("call_id");
+                ensure(!id.is_empty() && ids.insert(id) && open.insert(id), || {
+                    format!("input[{at}]: a function_call needs a call_id of its own ({id:?})")
+                })?;
+                ensure(item["name"].is_string() && item["arguments"].is_string(), || {
+                    format!("input[{at}]: a function_call needs name and arguments as strings")
+                })?;
+            }
+            "function_call_output" => {
+                let id = text("call_id");
+                ensure(open.remove(id), || {
+                    format!("No tool call found for function call output with call_id {id}.")
+                })?;
+                ensure(item["output"].is_string() || item["output"].is_array(), || {
+                    format!("input[{at}].output: missing required parameter")
+                })?;
+            }
+            "reasoning" => {
+                let id = text("id");
+                ensure(item["encrypted_content"].is_string() || body["store"] != false, || {
+                    format!(
+                        "Item with id '{id}' not found. Items are not persisted when `store` is set to false."
+                    )
+                })?;
+                let next = items.get(at + 1);
+                let follows = next.is_some_and(|next| {
+                    next["role"] == "assistant"
+                        || matches!(next["type"].as_str(), Some("function_call" | "reasoning"))
+                });
+                ensure(follows, || {
+                    format!(
+                        "Item '{id}' of type 'reasoning' was provided without its required following item."
+                    )
+                })?;
+            }
+            kind => return Err(format!("input[{at}].type: {kind:?} is not a type of item")),
+        }
+    }
+    ensure(open.is_empty(), || format!("No tool output found for function call {open:?}."))
+}
+
+/// Checks what a message of responses holds.
+fn content(content: &Value, role: &str, at: usize) -> Result<(), String> {
+    if content.is_string() {
+        return Ok(());
+    }
+    ensure(content.is_array(), || format!("input[{at}].content: missing required parameter"))?;
+    for piece in list(content) {
+        let kind = piece["type"].as_str().unwrap_or_default();
+        let is_known = match role {
+            "assistant" => matches!(kind, "output_text" | "refusal"),
+            _ => matches!(kind, "input_text" | "input_image" | "input_file"),
+        };
+        ensure(is_known, || format!("input[{at}].content: invalid value: {kind:?}"))?;
+    }
+    Ok(())
 }
 
 /// Checks that each use of a tool has its result in the message after it, and

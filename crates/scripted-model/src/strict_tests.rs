@@ -112,3 +112,32 @@ fn what_every_request_needs_is_asked_for() {
     let twice = json!({"model": "m", "messages": messages, "tools": tools});
     assert!(of("/v1/messages", twice).contains("twice"));
 }
+
+/// Returns what is wrong with this input in responses.
+fn responses(input: &Value) -> Option<String> {
+    fault(&request("/v1/responses", json!({"model": "m", "input": input, "store": false})))
+}
+
+#[test]
+fn responses_hold_together() {
+    let user = json!({"role": "user", "content": [{"type": "input_text", "text": "hi"}]});
+    let call = json!({"type": "function_call", "call_id": "a", "name": "t", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "a", "output": "done"});
+    let thought = json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "x"});
+    let said = json!({"role": "assistant", "content": "so"});
+    let fine = json!([user, thought, call, output, thought, said, user]);
+    assert_eq!(responses(&fine), None);
+    for (input, complaint) in [
+        (json!([user, call, user]), "No tool output found"),
+        (json!([user, output]), "No tool call found"),
+        (json!([user, call, output, call, output]), "call_id of its own"),
+        (json!([user, thought, user]), "required following item"),
+        (json!([user, {"type": "reasoning", "id": "rs", "summary": []}, said]), "not persisted"),
+        (json!([{"role": "user", "content": [{"type": "text", "text": "x"}]}]), "invalid value"),
+        (json!([{"type": "what"}]), "not a type of item"),
+        (json!([]), "at least one"),
+    ] {
+        let fault = responses(&input).unwrap_or_default();
+        assert!(fault.contains(complaint), "{input}: {fault}");
+    }
+}

@@ -7,15 +7,22 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::effort::ReasoningEffort;
 use crate::endpoint::Endpoint;
 use crate::history::{Called, HistoryTurn, IdRule, turns};
 use crate::message::{AssistantMessage, Image, Part, ProviderApi, UserMessage};
-use crate::quirks::Quirks;
+use crate::quirks::{Quirks, ThinkingRule};
 use crate::request::{ModelRequest, ToolSpec};
 
 /// What a model may write unless the caller says: the API insists on a number,
 /// and this one leaves room for a long file.
 pub(crate) const DEFAULT_MAX_TOKENS: u64 = 32_000;
+
+/// The fewest tokens that the API takes for thinking.
+const LEAST_BUDGET: u64 = 1024;
+
+/// Tokens of an answer that are left beside what is thought.
+const LEAST_ANSWER: u64 = 1024;
 
 /// How many of the last messages of the person's side end a cached prefix. The
 /// API takes four marks; one goes to the tools and one to the system prompt.
@@ -32,7 +39,24 @@ struct MessagesBody<'a> {
     tools: Vec<MessagesTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<TypeTag>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig>,
     stream: bool,
+}
+
+/// Whether the model thinks, and with how many tokens.
+#[derive(Serialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Thinking {
+    Enabled { budget_tokens: u64 },
+    Adaptive,
+}
+
+#[derive(Serialize, Debug, Clone, Copy, PartialEq, Eq)]
+struct OutputConfig {
+    effort: &'static str,
 }
 
 #[derive(Serialize, Clone, Copy)]
@@ -132,6 +156,7 @@ pub(crate) fn body(
 ) -> Result<Bytes, serde_json::Error> {
     let turns = turns(request.messages, IdRule::Word);
     let (tools, tool_choice) = tools(request.tools, &turns);
+    let may_think = may_think(endpoint, &turns, quirks);
     let mut messages = entries(endpoint, turns, quirks)?;
     mark(&mut messages);
     let blank = request.system.trim().is_empty();
@@ -140,17 +165,85 @@ pub(crate) fn body(
         text: request.system,
         cache_control: EPHEMERAL,
     });
-    let wanted = request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+    let budget = budget(request, quirks);
+    // What it thinks counts among what it may write.
+    let wanted =
+        request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget.unwrap_or(0)));
+    let max_tokens = wanted.min(quirks.most_output.unwrap_or(u64::MAX));
+    let thinking = match quirks.thinking {
+        ThinkingRule::Plain if may_think => budget
+            .map(|budget| budget.min(max_tokens.saturating_sub(LEAST_ANSWER)))
+            .filter(|budget| *budget >= LEAST_BUDGET)
+            .map(|budget_tokens| Thinking::Enabled { budget_tokens }),
+        ThinkingRule::Adaptive => is_thinking(request).then_some(Thinking::Adaptive),
+        ThinkingRule::Plain | ThinkingRule::LeftOut => None,
+    };
     let body = MessagesBody {
         model: &endpoint.model,
-        max_tokens: wanted.min(quirks.most_output.unwrap_or(u64::MAX)),
+        max_tokens,
         system: system.into_iter().collect(),
         messages,
         tools,
         tool_choice,
+        thinking,
+        output_config: output_config(request, quirks),
         stream: true,
     };
     serde_json::to_vec(&body).map(Bytes::from)
+}
+
+/// Returns the tokens that the model may think with, if the API is told a number.
+fn budget(request: &ModelRequest<'_>, quirks: Quirks) -> Option<u64> {
+    let reasoning = request.reasoning.unwrap_or_default();
+    if quirks.thinking != ThinkingRule::Plain || reasoning.effort == Some(ReasoningEffort::None) {
+        return None;
+    }
+    reasoning.budget_tokens.or_else(|| reasoning.effort?.budget()).map(|n| n.max(LEAST_BUDGET))
+}
+
+/// Reports whether the model was told to think at all.
+fn is_thinking(request: &ModelRequest<'_>) -> bool {
+    let reasoning = request.reasoning.unwrap_or_default();
+    !reasoning.is_auto() && reasoning.effort != Some(ReasoningEffort::None)
+}
+
+/// Returns how much the model thinks where that is said by a word.
+fn output_config(request: &ModelRequest<'_>, quirks: Quirks) -> Option<OutputConfig> {
+    let effort = request.reasoning.unwrap_or_default().effort?;
+    let effort = match effort {
+        ReasoningEffort::None => return None,
+        ReasoningEffort::Minimal | ReasoningEffort::Low => "low",
+        ReasoningEffort::Medium => "medium",
+        ReasoningEffort::High => "high",
+        ReasoningEffort::XHigh => "max",
+    };
+    (quirks.thinking == ThinkingRule::Adaptive).then_some(OutputConfig { effort })
+}
+
+/// Reports whether the API lets the model think about what comes next: amid calls
+/// of tools only if their message begins with thoughts, which are missing where
+/// another model made it.
+fn may_think(endpoint: &Endpoint, turns: &[HistoryTurn<'_>], quirks: Quirks) -> bool {
+    let last = turns.iter().rev().find_map(|turn| match turn {
+        HistoryTurn::Assistant { message, calls } => Some((message, calls)),
+        HistoryTurn::User(_) => None,
+    });
+    let Some((message, _)) = last.filter(|(_, calls)| !calls.is_empty()) else { return true };
+    !quirks.without_reasoning && own_thoughts(endpoint, message).next().is_some()
+}
+
+/// Returns the blocks of thoughts that this provider made and takes back.
+fn own_thoughts<'a>(
+    endpoint: &Endpoint,
+    message: &'a AssistantMessage,
+) -> impl Iterator<Item = &'a Value> {
+    let opaque = message.reasoning.iter().filter_map(|block| block.opaque.as_ref());
+    opaque
+        .filter(|opaque| {
+            opaque.api == ProviderApi::AnthropicMessages && opaque.provider == endpoint.name
+        })
+        .map(|opaque| &opaque.value)
+        .filter(|value| value.is_object())
 }
 
 /// Returns the tools. A history with calls needs tools to go with them: where
@@ -276,13 +369,9 @@ fn assistant<'a>(
     }
     let mut blocks = Vec::new();
     let mut results = Vec::new();
-    let opaque = message.reasoning.iter().filter_map(|block| block.opaque.as_ref());
-    for opaque in opaque.filter(|_| !quirks.without_reasoning) {
-        let theirs =
-            opaque.api == ProviderApi::AnthropicMessages && opaque.provider == endpoint.name;
-        if theirs && opaque.value.is_object() {
-            blocks.push(unmarked(MessageBlock::Kept(&opaque.value)));
-        }
+    if !quirks.without_reasoning {
+        blocks
+            .extend(own_thoughts(endpoint, message).map(|kept| unmarked(MessageBlock::Kept(kept))));
     }
     if !silent {
         // The API refuses a last text with blanks at its end.

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::effort::ReasoningOptions;
 use crate::message::Image;
 use crate::message::{Message, Opaque, Reasoning, ToolCall, ToolResult};
 
@@ -13,6 +14,7 @@ fn endpoint() -> Endpoint {
         model: "m".to_owned(),
         context_length: None,
         prices: None,
+        reasoning: crate::effort::ReasoningOptions::AUTO,
     }
 }
 
@@ -78,7 +80,7 @@ fn a_whole_request_has_the_apis_shape_and_marks_for_caching() {
     };
     let tools = [spec("t"), spec("u")];
     let request =
-        ModelRequest { system: "be", messages: &history, tools: &tools, max_output_tokens: None };
+        ModelRequest { system: "be", messages: &history, tools: &tools, ..ModelRequest::default() };
     let mark = json!({"type": "ephemeral"});
     let source = json!({"type": "base64", "media_type": "image/png", "data": "QUJD"});
     let wanted = json!({
@@ -210,4 +212,59 @@ fn pictures_of_a_result_are_part_of_it() {
     let content = json!([text("a chart"), {"type": "image", "source": source}]);
     let expected = json!([{"type": "tool_result", "tool_use_id": "c1", "content": content}]);
     assert_eq!(sent[2]["content"], expected);
+}
+
+/// Returns what is sent of how much the model shall think, and how much it may write.
+fn thinking(messages: &[Message], reasoning: ReasoningOptions, quirks: Quirks) -> Value {
+    let request = ModelRequest { messages, reasoning: Some(reasoning), ..ModelRequest::default() };
+    let sent: Value =
+        serde_json::from_slice(&body(&endpoint(), &request, quirks).unwrap()).unwrap();
+    json!([sent["thinking"], sent["output_config"], sent["max_tokens"]])
+}
+
+#[test]
+fn the_reasoning_effort_is_sent_in_tokens_or_a_word() {
+    let hello = [Message::user("hello")];
+    let plain = Quirks::default();
+    let high = ReasoningOptions::effort(ReasoningEffort::High);
+    let budget = ReasoningOptions { budget_tokens: Some(5000), ..high };
+    let enabled = |tokens: u64| json!({"type": "enabled", "budget_tokens": tokens});
+    assert_eq!(thinking(&hello, ReasoningOptions::AUTO, plain), json!([null, null, 32_000]));
+    assert_eq!(thinking(&hello, high, plain), json!([enabled(24_576), null, 56_576]));
+    assert_eq!(thinking(&hello, budget, plain), json!([enabled(5000), null, 37_000]));
+    let none = ReasoningOptions::effort(ReasoningEffort::None);
+    assert_eq!(thinking(&hello, none, plain), json!([null, null, 32_000]));
+    // A model that may write little thinks less, or not at all.
+    let small = |most| Quirks { most_output: Some(most), ..plain };
+    assert_eq!(thinking(&hello, high, small(8192)), json!([enabled(7168), null, 8192]));
+    assert_eq!(thinking(&hello, high, small(2000)), json!([null, null, 2000]));
+    let adaptive = Quirks { thinking: ThinkingRule::Adaptive, ..plain };
+    let word = json!([{"type": "adaptive"}, {"effort": "high"}, 32_000]);
+    assert_eq!(thinking(&hello, high, adaptive), word);
+    let left_out = Quirks { thinking: ThinkingRule::LeftOut, ..plain };
+    assert_eq!(thinking(&hello, high, left_out), json!([null, null, 32_000]));
+}
+
+#[test]
+fn amid_calls_of_another_model_there_is_no_thinking() {
+    let high = ReasoningOptions::effort(ReasoningEffort::High);
+    let thought = |provider: &str| Reasoning {
+        text: "hm".to_owned(),
+        opaque: Some(Opaque {
+            api: ProviderApi::AnthropicMessages,
+            provider: provider.to_owned(),
+            value: json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
+        }),
+    };
+    let amid = |provider: &str| {
+        let call = assistant_message("", &[("c1", "{}")], vec![thought(provider)]);
+        [Message::user("first"), call, result("c1", "done", false)]
+    };
+    let quirks = Quirks::default();
+    assert_eq!(thinking(&amid("there"), high, quirks)[0]["type"], "enabled");
+    assert_eq!(thinking(&amid("elsewhere"), high, quirks)[0], Value::Null);
+    let answered = assistant_message("so", &[], vec![]);
+    let mut next = amid("elsewhere").to_vec();
+    next.extend([answered, Message::user("and?")]);
+    assert_eq!(thinking(&next, high, quirks)[0]["type"], "enabled");
 }

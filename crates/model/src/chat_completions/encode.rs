@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::reasoning;
+use crate::effort::ReasoningEffort;
 use crate::endpoint::Endpoint;
 use crate::history::{Called, HistoryTurn, IdRule, turns};
 use crate::message::{AssistantMessage, Image, Part, UserMessage};
-use crate::quirks::{OutputLimit, Quirks};
+use crate::quirks::{OutputLimit, Quirks, ThinkingRule};
 use crate::request::{ModelRequest, ToolSpec};
 
 #[derive(Serialize)]
@@ -26,6 +27,8 @@ struct ChatBody<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<ReasoningEffort>,
 }
 
 #[derive(Serialize)]
@@ -146,8 +149,15 @@ pub(crate) fn body(
             .then_some(StreamOptionsField { include_usage: true }),
         max_tokens,
         max_completion_tokens,
+        reasoning_effort: effort(request, quirks),
     };
     serde_json::to_vec(&body).map(Bytes::from)
+}
+
+/// Returns how much the model is told to think.
+pub(crate) fn effort(request: &ModelRequest<'_>, quirks: Quirks) -> Option<ReasoningEffort> {
+    let reasoning = request.reasoning.unwrap_or_default();
+    reasoning.effort.filter(|_| quirks.thinking != ThinkingRule::LeftOut)
 }
 
 fn entries<'a>(

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::effort::ReasoningOptions;
 use crate::message::Image;
 use crate::message::{Message, Opaque, Part, ProviderApi, Reasoning, ToolCall, ToolResult};
 
@@ -13,6 +14,7 @@ fn endpoint() -> Endpoint {
         model: "m".to_owned(),
         context_length: None,
         prices: None,
+        reasoning: crate::effort::ReasoningOptions::AUTO,
     }
 }
 
@@ -66,6 +68,7 @@ fn a_whole_request_has_the_apis_shape() {
         messages: &messages,
         tools: &tools,
         max_output_tokens: Some(9),
+        ..ModelRequest::default()
     };
     let wanted = json!({
         "model": "m",
@@ -178,7 +181,7 @@ fn messages_of_one_side_are_one_message() {
 }
 
 #[test]
-fn pictures_of_a_result_follow_it_and_go_with_what_is_said_next() {
+fn pictures_of_a_result_follow_it_in_the_next_message_of_the_user() {
     let Message::Tool(shown) = result("a chart") else { panic!("no result") };
     let shown = Message::Tool(ToolResult { images: vec![png()], ..shown });
     let messages = [Message::user("hi"), call("{}", vec![]), shown, Message::user("and?")];
@@ -192,4 +195,19 @@ fn pictures_of_a_result_follow_it_and_go_with_what_is_said_next() {
     assert_eq!((&all[3], &all[4]), (&expected, &Value::Null));
     let blind = Quirks { without_optional_images: true, ..Quirks::default() };
     assert_eq!(sent(&messages, blind)[3], json!({"role": "user", "content": "and?"}));
+}
+
+#[test]
+fn the_reasoning_effort_is_sent_where_one_is_set() {
+    let sent = |reasoning: ReasoningOptions, quirks: Quirks| {
+        let messages = [Message::user("hi")];
+        let reasoning = Some(reasoning);
+        let request = ModelRequest { messages: &messages, reasoning, ..ModelRequest::default() };
+        encode(&request, quirks)["reasoning_effort"].take()
+    };
+    let high = ReasoningOptions::effort(ReasoningEffort::High);
+    assert_eq!(sent(ReasoningOptions::AUTO, Quirks::default()), Value::Null);
+    assert_eq!(sent(high, Quirks::default()), "high");
+    let left_out = Quirks { thinking: ThinkingRule::LeftOut, ..Quirks::default() };
+    assert_eq!(sent(high, left_out), Value::Null);
 }

@@ -6,4 +6,4 @@ mod encode;
 mod reasoning;
 
 pub(crate) use decode::ChatCompletionsDecoder;
-pub(crate) use encode::body;
+pub(crate) use encode::{body, effort};

@@ -50,6 +50,7 @@ async fn each_api_is_asked_as_it_wants_to_be() {
                 ("/v1/chat/completions", "authorization", format!("Bearer {KEY}"))
             }
             ProviderApi::AnthropicMessages => ("/v1/messages", "x-api-key", KEY.to_owned()),
+            ProviderApi::Responses => ("/v1/responses", "authorization", format!("Bearer {KEY}")),
         };
         assert_eq!(request.path, path);
         assert_eq!(request.header(header), Some(value.as_str()));
@@ -165,17 +166,26 @@ async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() 
         assert_eq!(results.len(), 3, "{}", label(api));
         assert_eq!(results[0], "lantern");
         assert!(results[1].contains("interrupted") && results[2].contains("interrupted"));
-        let dialogue = &asked.messages()
-            [asked.messages().len() - if api == ProviderApi::ChatCompletions { 4 } else { 2 }];
+        let from_end = match api {
+            ProviderApi::ChatCompletions => 4,
+            ProviderApi::AnthropicMessages => 2,
+            ProviderApi::Responses => 7,
+        };
+        let dialogue = &asked.messages()[asked.messages().len() - from_end];
         let thought = match api {
             ProviderApi::ChatCompletions => &dialogue["reasoning_content"],
             ProviderApi::AnthropicMessages => &dialogue["content"][0],
+            ProviderApi::Responses => dialogue,
         };
         let wanted = match api {
             ProviderApi::ChatCompletions => json!("hm"),
             ProviderApi::AnthropicMessages => {
                 json!({"type": "thinking", "thinking": "hm", "signature": "sig"})
             }
+            ProviderApi::Responses => json!({
+                "type": "reasoning", "id": "rs_1_0", "encrypted_content": "sig",
+                "summary": [{"type": "summary_text", "text": "hm"}],
+            }),
         };
         assert_eq!(*thought, wanted);
     }

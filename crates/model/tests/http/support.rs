@@ -11,9 +11,9 @@ use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 /// A key that must never be seen anywhere.
 pub(crate) const KEY: &str = "sk-never-to-be-seen-0123456789";
 
-/// Both shapes.
-pub(crate) const APIS: [ProviderApi; 2] =
-    [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages];
+/// All shapes.
+pub(crate) const APIS: [ProviderApi; 3] =
+    [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages, ProviderApi::Responses];
 
 /// Returns options with pauses so short that retries do not slow a test.
 pub(crate) fn options() -> ModelOptions {
@@ -33,6 +33,7 @@ pub(crate) fn endpoint(api: ProviderApi, base_url: &str) -> Endpoint {
         model: "scripted-1".to_owned(),
         context_length: None,
         prices: None,
+        reasoning: vestal_model::ReasoningOptions::AUTO,
     }
 }
 
@@ -45,6 +46,7 @@ pub(crate) fn label(api: ProviderApi) -> &'static str {
     match api {
         ProviderApi::ChatCompletions => "chat completions",
         ProviderApi::AnthropicMessages => "anthropic",
+        ProviderApi::Responses => "responses",
     }
 }
 

@@ -6,4 +6,5 @@ mod anthropic;
 mod client;
 mod delivery;
 mod openai;
+mod responses;
 mod serving;
