@@ -11,6 +11,7 @@ use vestal_sandbox::Engine;
 
 use crate::approvals::{ApprovalPolicy, Remember};
 use crate::compress::CompressionPolicy;
+use crate::hooks::Hooks;
 use crate::limits::ToolLimits;
 use crate::memory::{Memory, MemoryTimeouts};
 use crate::redact::Redactor;
@@ -65,6 +66,8 @@ pub struct AgentOptions {
     pub delegation: Delegation,
     /// How long a memory is waited for.
     pub memory_timeouts: MemoryTimeouts,
+    /// Commands that run before and after calls of tools.
+    pub hooks: Arc<Hooks>,
 }
 
 /// How work is given to others.
@@ -98,6 +101,24 @@ impl Agent {
     /// Makes an agent.
     pub fn new(parts: AgentParts) -> Self {
         Self { parts: Arc::new(parts) }
+    }
+
+    /// Returns the same agent with one more source of tools, for conversations of its own.
+    #[must_use]
+    pub fn with_source(&self, source: Arc<dyn ToolSource>) -> Self {
+        let parts = &*self.parts;
+        let sources = parts.sources.iter().cloned().chain([source]).collect();
+        Self::new(AgentParts {
+            engine: parts.engine.clone(),
+            store: parts.store.clone(),
+            models: parts.models.clone(),
+            tools: parts.tools.clone(),
+            sources,
+            memory: parts.memory.clone(),
+            redactor: Arc::clone(&parts.redactor),
+            options: parts.options.clone(),
+            remember: Arc::clone(&parts.remember),
+        })
     }
 
     /// Returns where conversations are kept.

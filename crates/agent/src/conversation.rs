@@ -2,6 +2,7 @@
 
 mod compress;
 mod jobs;
+mod mode;
 mod open;
 mod record;
 mod side_shell;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{ConversationId, Error, Lease, ModelTotals, Seq, Title};
-use vestal_model::{ContextLimit, Endpoint, Message, ModelChain, ToolSpec, UserMessage};
+use vestal_model::{
+    ContextLimit, Endpoint, Message, ModelChain, ReasoningOptions, ToolSpec, UserMessage,
+};
 
 use crate::agent::Agent;
 use crate::approvals::Guard;
@@ -22,6 +25,7 @@ use crate::delegation::{DelegatedChildren, Delegator};
 use crate::event::EventSink;
 use crate::human::Human;
 use crate::memory::MemoryFeed;
+use crate::mode::{ModeSwitch, StoredMode};
 use crate::notebook::{Notebook, Notes, Todo};
 use crate::registry::{Registry, Selection};
 use crate::sandbox::ConversationSandbox;
@@ -37,6 +41,9 @@ pub use tools::{Switch, SwitchToolError, ToolInfo};
 pub(crate) use compress::Summarised;
 pub(crate) use open::ParentContext;
 pub(crate) use record::masked;
+
+/// The key of how much the models think in the store.
+pub(crate) const REASONING: &str = "reasoning";
 
 /// A conversation that this process, and no other, may run turns in.
 ///
@@ -57,9 +64,14 @@ pub struct Conversation {
     /// Who is asked, and who is asked where that one fails.
     pub(crate) chain: Vec<Endpoint>,
     pub(crate) chat: ModelChain,
+    /// How much the models think, where that was chosen here; none: as configured.
+    pub(crate) reasoning: Option<ReasoningOptions>,
     pub(crate) sandbox: ConversationSandbox,
     pub(crate) guard: Arc<Guard>,
     pub(crate) human: Arc<dyn Human>,
+    /// How it works, and what the store has of that.
+    pub(crate) mode: ModeSwitch,
+    pub(crate) stored_mode: StoredMode,
     /// Which tools it gets, as it was opened.
     pub(crate) selection: Selection,
     /// The tools that a child has from its parent: all that it can have.
@@ -289,6 +301,31 @@ impl Conversation {
         Ok(())
     }
 
+    /// Chooses how much the models think from the next request on, in this conversation only and
+    /// also when it is resumed; none: as configured for each model.
+    #[boxed]
+    pub async fn set_reasoning(
+        &mut self,
+        reasoning: Option<ReasoningOptions>,
+    ) -> Result<(), Error> {
+        let value = reasoning.map(|reasoning| serde_json::json!(reasoning));
+        self.agent.parts.store.set_state(&self.id, REASONING, value.as_ref()).await?;
+        self.reasoning = reasoning;
+        Ok(())
+    }
+
+    /// Returns how much the model that is asked next thinks: as chosen in this conversation, or as
+    /// configured for it.
+    pub fn reasoning(&self) -> ReasoningOptions {
+        let configured = || self.endpoint().map(|endpoint| endpoint.reasoning);
+        self.reasoning.or_else(configured).unwrap_or_default()
+    }
+
+    /// Reports whether that was chosen in this conversation.
+    pub fn is_reasoning_chosen(&self) -> bool {
+        self.reasoning.is_some()
+    }
+
     /// Returns the model that was chosen; none if none is configured.
     pub fn model(&self) -> Option<&Endpoint> {
         self.chain.first()
@@ -329,6 +366,8 @@ impl Conversation {
             observed_files: Arc::clone(&self.observed_files),
             jobs: self.jobs.clone(),
             delegates: Arc::new(Delegator::of(self)),
+            hooks: Arc::clone(&parts.options.hooks),
+            mode: self.mode.clone(),
             tools: Arc::clone(&self.tools),
         }
     }
@@ -363,8 +402,18 @@ impl Conversation {
     /// Closes the conversation: its end is stored, and the sandbox is let go
     /// of as configured. It can be resumed; one in which nothing was ever
     /// said is deleted. Waits for a limited time until its memory has every event.
+    pub async fn close(self, reason: EndReason) -> Result<(), Error> {
+        self.close_without(reason, None).await
+    }
+
+    /// The same, and removes an entry of the conversation's state as its end is stored: many that end at
+    /// one instant wait for one another as little as can be.
     #[boxed]
-    pub async fn close(mut self, reason: EndReason) -> Result<(), Error> {
+    pub async fn close_without(
+        mut self,
+        reason: EndReason,
+        state: Option<&str>,
+    ) -> Result<(), Error> {
         self.keep_notes().await?;
         let left = if self.depth == 0 {
             self.sandbox.close()
@@ -387,7 +436,10 @@ impl Conversation {
             // Nothing was ever said: there is nothing to resume.
             store.delete(&id).await
         } else {
-            store.end(&id, reason.word()).await
+            match state {
+                Some(state) => store.end_without(&id, reason.word(), state).await,
+                None => store.end(&id, reason.word()).await,
+            }
         };
         // Everything is stored, so a process that resumes it need not wait for the memory.
         drop(lease);

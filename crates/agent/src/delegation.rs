@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::ConversationId;
-use vestal_model::{Endpoint, Part, UserMessage};
+use vestal_model::{Endpoint, Part, ReasoningOptions, UserMessage};
 use vestal_sandbox::{Isolation, Overrides};
 
 use crate::EndReason;
@@ -18,6 +18,7 @@ use crate::approvals::Guard;
 use crate::conversation::{Conversation, ConversationOptions, OpenError, ParentContext, Start};
 use crate::event::EventSink;
 use crate::human::NoHuman;
+use crate::mode::ModeSwitch;
 use crate::prompt::PromptParts;
 use crate::registry::{Registry, Selection};
 use crate::sandbox::ConversationSandbox;
@@ -140,6 +141,8 @@ pub(crate) struct Delegator {
     agent: Agent,
     parent: ConversationId,
     chain: Vec<Endpoint>,
+    reasoning: Option<ReasoningOptions>,
+    mode: ModeSwitch,
     sandbox: ConversationSandbox,
     guard: Arc<Guard>,
     tools: Arc<Registry>,
@@ -154,6 +157,8 @@ impl Delegator {
             agent: conversation.agent.clone(),
             parent: conversation.id.clone(),
             chain: conversation.chain.clone(),
+            reasoning: conversation.reasoning,
+            mode: conversation.mode.clone(),
             sandbox: conversation.sandbox.clone(),
             guard: Arc::clone(&conversation.guard),
             tools: Arc::clone(&conversation.tools),
@@ -216,6 +221,8 @@ impl Delegator {
             cancel: cancel.clone(),
             guard: Arc::new(self.guard.for_child(delegation.auto_approve)),
             tools: Arc::clone(&self.tools),
+            mode: self.mode.clone(),
+            reasoning: self.reasoning,
         };
         let mut conversation =
             self.agent.open_with(self.opening(&part), Some(parent_context)).await?;

@@ -7,6 +7,8 @@ use serde::Serialize;
 use vestal_conversations::ConversationId;
 use vestal_model::{Cost, FinishReason, TokenUsage};
 
+use crate::mode::ConversationMode;
+
 /// Something that happened during a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -107,6 +109,16 @@ pub enum TurnEvent {
         /// The words.
         text: String,
     },
+    /// The model presents a plan for approval.
+    PlanPresented {
+        /// The plan, in Markdown, secrets masked.
+        plan: String,
+    },
+    /// The conversation works in another mode from now on.
+    ModeChanged {
+        /// Which.
+        mode: ConversationMode,
+    },
     /// Something a person should know; the turn continues.
     Warning {
         /// What.
@@ -185,6 +197,7 @@ impl TurnEvent {
             Self::Compressed { messages, tokens } => {
                 tracing::info!(messages, tokens, "summarised");
             }
+            Self::ModeChanged { mode } => tracing::info!(%mode, "mode changed"),
             Self::TurnEnded { outcome } => tracing::info!(outcome, "turn ended"),
             Self::Text { .. }
             | Self::Reasoning { .. }
@@ -193,6 +206,7 @@ impl TurnEvent {
             | Self::FileChanged { .. }
             | Self::Compressing { .. }
             | Self::Steered { .. }
+            | Self::PlanPresented { .. }
             | Self::Child { .. } => {}
         }
     }

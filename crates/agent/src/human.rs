@@ -17,6 +17,46 @@ pub trait Human: Send + Sync {
 
     /// Asks a question; `None` when there is no answer.
     async fn clarify(&self, question: &Question) -> Option<String>;
+
+    /// Asks whether a plan, in Markdown, may be carried out. Unless an implementation shows plans
+    /// in a way of its own, it is a question with two choices; other words are a wish for changes.
+    async fn approve_plan(&self, plan: &str) -> PlanAnswer {
+        let question = Question {
+            question: format!("{plan}\n\nApprove this plan?"),
+            choices: vec![PlanAnswer::APPROVE.to_owned(), PlanAnswer::REJECT.to_owned()],
+        };
+        match self.clarify(&question).await {
+            Some(answer) => PlanAnswer::from_words(&answer),
+            None => PlanAnswer::Reject,
+        }
+    }
+}
+
+/// A person's answer to a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanAnswer {
+    /// Carry it out.
+    Approve,
+    /// Change it like this first.
+    Change(String),
+    /// Not this one.
+    Reject,
+}
+
+impl PlanAnswer {
+    /// The choice that approves.
+    pub const APPROVE: &str = "Approve";
+    /// The choice that does not.
+    pub const REJECT: &str = "Keep planning";
+
+    /// Returns what an answer in words means: only the choice itself approves.
+    pub fn from_words(answer: &str) -> Self {
+        match answer.trim() {
+            Self::APPROVE => Self::Approve,
+            Self::REJECT | "" => Self::Reject,
+            wish => Self::Change(wish.to_owned()),
+        }
+    }
 }
 
 /// Something dangerous that the model wants to do.

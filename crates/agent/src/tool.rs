@@ -11,8 +11,10 @@ use vestal_model::{Image, ToolSpec};
 use crate::approvals::Guard;
 use crate::delegation::{Delegates, NoDelegates};
 use crate::event::{EventSink, TurnEvent};
+use crate::hooks::Hooks;
 use crate::human::{Human, NoHuman};
 use crate::limits::ToolLimits;
+use crate::mode::ModeSwitch;
 use crate::notebook::Notebook;
 use crate::redact::Redactor;
 use crate::sandbox::ConversationSandbox;
@@ -44,6 +46,12 @@ pub trait Tool: Send + Sync {
     fn footprint(&self, arguments: &Value) -> Footprint {
         let _ = arguments;
         Footprint::Exclusive
+    }
+
+    /// Reports whether a call with these arguments changes nothing: those are let run in plan mode.
+    /// Unless a tool knows better, it is what may run beside others that read.
+    fn only_reads(&self, arguments: &Value) -> bool {
+        self.footprint(arguments) == Footprint::Reads
     }
 
     /// Does it. The future is dropped when the turn is interrupted and the tool
@@ -137,6 +145,10 @@ pub struct ToolContext {
     pub jobs: crate::call_jobs::CallJobs,
     /// What lets work be given to others.
     pub delegates: Arc<dyn Delegates>,
+    /// Commands that run before and after calls.
+    pub hooks: Arc<Hooks>,
+    /// How the conversation works.
+    pub mode: ModeSwitch,
     /// The other tools of this conversation, for those that call them.
     pub tools: Arc<crate::registry::Registry>,
 }
@@ -159,6 +171,8 @@ impl ToolContext {
             observed_files: Arc::default(),
             jobs: crate::call_jobs::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
+            hooks: Arc::default(),
+            mode: ModeSwitch::default(),
             tools: Arc::default(),
         }
     }

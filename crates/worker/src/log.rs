@@ -216,6 +216,8 @@ impl EventLogger {
             TurnEvent::TurnStarted { .. }
             | TurnEvent::Compressing { .. }
             | TurnEvent::Steered { .. }
+            | TurnEvent::PlanPresented { .. }
+            | TurnEvent::ModeChanged { .. }
             | TurnEvent::FileChanged { .. } => {}
         }
     }

@@ -101,6 +101,7 @@ impl TurnFixture {
                 model: "m".to_owned(),
                 context_length: None,
                 prices: None,
+                reasoning: vestal_model::ReasoningOptions::AUTO,
             }],
             task: TaskName::default_task(),
             isolation: Isolation::Shared,

@@ -146,6 +146,8 @@ impl Conversation {
             messages: &messages,
             tools: &[],
             max_output_tokens: Some(most.clamp(1, SUMMARY_TOKENS)),
+            // A summary has little room, none of it to think.
+            reasoning: Some(vestal_model::ReasoningOptions::AUTO),
         };
         let mut unwatched = |_| ();
         let asked = tokio::select! {
@@ -205,11 +207,14 @@ impl Conversation {
         if self.without_optional_pictures {
             return None;
         }
-        let parts = self.messages.iter().filter_map(|message| match message {
-            Message::User(message) => Some(&message.parts),
-            Message::Assistant(_) | Message::Tool(_) => None,
+        let counts = self.messages.iter().map(|message| match message {
+            Message::User(message) => {
+                message.parts.iter().filter(|part| part.is_optional()).count()
+            }
+            Message::Tool(result) => result.images.len(),
+            Message::Assistant(_) => 0,
         });
-        let count = parts.flatten().filter(|part| part.is_optional()).count();
+        let count: usize = counts.sum();
         self.without_optional_pictures = count > 0;
         (count > 0).then_some(count)
     }
@@ -222,6 +227,11 @@ impl Conversation {
         let most = self.shown_of_results.unwrap_or(usize::MAX);
         let mut messages = self.messages.clone();
         for message in &mut messages {
+            if let Message::Tool(result) = message
+                && self.without_optional_pictures
+            {
+                result.images.clear();
+            }
             match message {
                 Message::Tool(result) if result.content.len() > most => {
                     result.content = clipped(&result.content, most);

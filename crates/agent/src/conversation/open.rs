@@ -12,17 +12,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{ConversationId, ConversationStore, Error, New, ParentKind, Title};
-use vestal_model::Endpoint;
+use vestal_model::{Endpoint, ReasoningOptions};
 use vestal_sandbox::{Command, InvalidTask, Isolation, Overrides, TaskName};
 
-use super::Conversation;
 use super::record::NOTES;
 use super::tools::{SWITCHED, SourceVersions, ToolSwitches};
+use super::{Conversation, REASONING};
 use crate::agent::Agent;
 use crate::approvals::Guard;
 use crate::call_jobs::{CallJobs, UnsettledJobs};
 use crate::human::Human;
 use crate::memory::MemoryFeed;
+use crate::mode::{MODE, ModeSwitch, StoredMode};
 use crate::notebook::{Notebook, Notes};
 use crate::prompt::{self, PromptParts};
 use crate::registry::{Registry, Selection};
@@ -92,6 +93,10 @@ pub(crate) struct ParentContext {
     pub(crate) guard: Arc<Guard>,
     /// The tools the parent has.
     pub(crate) tools: Arc<Registry>,
+    /// How the parent works.
+    pub(crate) mode: ModeSwitch,
+    /// How much the parent's models think, where that was chosen.
+    pub(crate) reasoning: Option<ReasoningOptions>,
 }
 
 impl Agent {
@@ -150,12 +155,19 @@ impl Agent {
             notes,
             switched,
             works_in,
+            reasoning,
+            mode: stored_mode,
             jobs,
             unsettled,
         } = begun;
         let session = format!("c-{id}");
         let depth = parent_context.as_ref().map_or(0, |child| child.depth);
         let inherited = parent_context.as_ref().map(|child| Arc::clone(&child.tools));
+        let reasoning = parent_context.as_ref().map_or(reasoning, |child| child.reasoning);
+        let mode = match &parent_context {
+            Some(child) => child.mode.clone(),
+            None => ModeSwitch::new(stored_mode.mode),
+        };
         let (sandbox, guard, parent_cancel) = match parent_context {
             Some(child) => (child.sandbox.with_session(&session), child.guard, Some(child.cancel)),
             None => {
@@ -185,9 +197,12 @@ impl Agent {
             seqs,
             chat: self.parts.models.chat(opening.chain.clone()),
             chain: opening.chain,
+            reasoning,
             sandbox,
             guard,
             human: opening.human,
+            mode,
+            stored_mode,
             selection: opening.selection,
             inherited,
             source_versions: SourceVersions::default(),
@@ -227,6 +242,8 @@ struct StoredConversation {
     notes: Notes,
     switched: ToolSwitches,
     works_in: Option<WorksIn>,
+    reasoning: Option<ReasoningOptions>,
+    mode: StoredMode,
     jobs: CallJobs,
     unsettled: Option<UnsettledJobs>,
 }
@@ -264,6 +281,8 @@ impl StoredConversation {
             notes: Notes::default(),
             switched: ToolSwitches::default(),
             works_in: None,
+            reasoning: None,
+            mode: StoredMode::default(),
             jobs,
             unsettled: None,
         })
@@ -299,9 +318,24 @@ impl StoredConversation {
         let notes = read(store, id, NOTES).await?.unwrap_or_default();
         let switched = read(store, id, SWITCHED).await?.unwrap_or_default();
         let works_in = read(store, id, WORKS_IN).await?;
+        let reasoning = read(store, id, REASONING).await?;
+        let mode = read(store, id, MODE).await?.unwrap_or_default();
         let (jobs, record) = CallJobs::found(store, id).await?;
         let (id, unsettled) = (id.clone(), Some(UnsettledJobs(record)));
-        Ok(Self { id, lease, system, messages, seqs, notes, switched, works_in, jobs, unsettled })
+        Ok(Self {
+            id,
+            lease,
+            system,
+            messages,
+            seqs,
+            notes,
+            switched,
+            works_in,
+            reasoning,
+            mode,
+            jobs,
+            unsettled,
+        })
     }
 }
 

@@ -94,7 +94,7 @@ impl SideShell {
         let output = tokio::select! {
             biased;
             () = cancel.cancelled() => {
-                // Who hears "interrupted" must not meet it at work.
+                // When "interrupted" is reported, it must not run any more.
                 kill_and_drain(&sandbox, &id, std::future::ready(())).await;
                 return Err(SideShellError::Interrupted);
             }

@@ -11,8 +11,10 @@ use vestal_conversations::Error;
 
 use super::Conversation;
 use crate::event::{EventSink, TurnEvent};
+use crate::mode::ConversationMode;
 use crate::registry::{Registry, stands_for};
 use crate::slash::nearest;
+use crate::tools::PresentPlan;
 
 /// The key of the switched tools in the store.
 pub(crate) const SWITCHED: &str = "tools";
@@ -143,6 +145,9 @@ impl Conversation {
         }
         for name in &self.switched.off {
             chosen.remove(name);
+        }
+        if self.mode.get() == ConversationMode::Plan && self.inherited.is_none() {
+            chosen.add(Arc::new(PresentPlan));
         }
         self.specs = chosen.specs();
         self.tools = Arc::new(chosen);

@@ -100,6 +100,7 @@ impl ProviderCandidate {
             model: model.to_owned(),
             context_length: None,
             prices: None,
+            reasoning: vestal_model::ReasoningOptions::AUTO,
         }
     }
 }

@@ -270,6 +270,7 @@ fn finish(
     context_length: Option<u64>,
 ) -> Result<Endpoint, EndpointError> {
     let model = model.ok_or(EndpointError::NoModel)?;
+    let reasoning = super::reasoning::of_model(settings, &model)?;
     let configured = settings.get(&keys::MODEL_CONTEXT_LENGTH)?.value.get();
     let prices = settings.get(&keys::MODEL_PRICES)?.value.get(&model).map(|prices| ModelPrices {
         input: dollars(prices.input),
@@ -285,6 +286,7 @@ fn finish(
         model,
         context_length: context_length.or(configured),
         prices,
+        reasoning,
     })
 }
 
@@ -297,6 +299,7 @@ pub(super) fn api(mode: ApiMode, base_url: &str) -> ProviderApi {
     match mode {
         ApiMode::ChatCompletions => ProviderApi::ChatCompletions,
         ApiMode::AnthropicMessages => ProviderApi::AnthropicMessages,
+        ApiMode::Responses => ProviderApi::Responses,
         ApiMode::Auto => {
             let known = BUILT_IN.iter().find(|built_in| host(built_in.base_url) == host(base_url));
             known.map_or(ProviderApi::ChatCompletions, |built_in| built_in.api)

@@ -4,11 +4,13 @@
 mod base_url;
 mod candidate;
 mod endpoints;
+mod hooks;
 mod inherited;
 mod model_keys;
 mod options;
 mod prices;
 mod providers;
+mod reasoning;
 mod work_keys;
 
 use vestal_config::Schema;
@@ -18,6 +20,7 @@ pub use candidate::{ModelNameCheck, ProviderCandidate, check_model_name, known_m
 pub use endpoints::{
     EndpointError, KeyOwner, ProviderRow, endpoints, key_owner, provider_rows, split_model,
 };
+pub use hooks::{HookFailure, HookList, HookSetting};
 pub use inherited::{inherited, known_secrets};
 pub use model_keys::PROXY_VARIABLES;
 pub use options::{model_lists, model_options, options, selection};
@@ -25,6 +28,7 @@ pub use prices::{PriceTable, TokenPrice, TokenPrices};
 pub use providers::{
     ApiMode, Fallback, Fallbacks, Provider, ProviderChoice, ProviderName, Providers, TokensOrAuto,
 };
+pub use reasoning::{EffortChoice, ReasoningTable};
 pub use work_keys::{ApprovalMode, Unattended};
 
 /// The keys of the agent and its models.

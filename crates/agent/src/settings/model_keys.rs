@@ -10,6 +10,7 @@ use super::prices::PriceTable;
 use super::providers::{
     ApiMode, CONTEXT_LENGTH, Fallbacks, MODEL_NAME, ProviderChoice, Providers, TokensOrAuto,
 };
+use super::reasoning::{BUDGET, EffortChoice, ReasoningTable};
 
 vestal_config::keys! {
     /// Model that the agent talks to. In `config.yaml`, `model: NAME` says the same in short.
@@ -70,6 +71,30 @@ vestal_config::keys! {
         changed_by: ChangedBy::Clients,
     }
 
+    /// How much the model thinks before it answers. `auto` leaves it to the provider. A model that
+    /// cannot be told is asked without it.
+    MODEL_REASONING_EFFORT: EffortChoice = "model.reasoning_effort" {
+        default: EffortChoice::Auto,
+        limits: (),
+        env: ["VESTAL_REASONING_EFFORT"],
+        aliases: ["agent.reasoning_effort"],
+        changed_by: ChangedBy::Clients,
+    }
+    /// Tokens that the model may think with, where the provider takes a number (Anthropic). It
+    /// counts before `model.reasoning_effort` there; `auto` goes by that.
+    MODEL_THINKING_BUDGET: TokensOrAuto = "model.thinking_budget" {
+        default: TokensOrAuto::Auto,
+        limits: BUDGET,
+        env: ["VESTAL_THINKING_BUDGET"],
+        changed_by: ChangedBy::Clients,
+    }
+    /// How much single models think, by name. It goes before `model.reasoning_effort` and
+    /// `model.thinking_budget`.
+    MODEL_REASONING: ReasoningTable = "model.reasoning" {
+        default: ReasoningTable::EMPTY,
+        limits: (),
+        env: ["VESTAL_MODEL_REASONING"],
+    }
     /// What tokens of a model cost, in US dollars per million, for the cost that is shown. It goes
     /// before what is known of the model.
     MODEL_PRICES: PriceTable = "model.prices" {

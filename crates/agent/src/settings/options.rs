@@ -9,10 +9,11 @@ use vestal_model::ListCache;
 use crate::agent::{AgentOptions, Delegation};
 use crate::approvals::{ApprovalPolicy, GuardMode, Unattended as UnattendedPolicy};
 use crate::compress::CompressionPolicy;
+use crate::hooks::{Hook, Hooks};
 use crate::limits::ToolLimits;
 use crate::memory::MemoryTimeouts;
 use crate::registry::Selection;
-use crate::settings::{ApprovalMode, PROXY_VARIABLES, Unattended, keys};
+use crate::settings::{ApprovalMode, HookList, HookSetting, PROXY_VARIABLES, Unattended, keys};
 use crate::turn::Guardrails;
 
 /// Distinguishes "never" and a time so long that nobody will see its end.
@@ -29,6 +30,7 @@ pub fn options(settings: &Settings) -> Result<AgentOptions, ConfigError> {
         policy: policy(settings)?,
         delegation: delegation(settings)?,
         memory_timeouts: MemoryTimeouts::default(),
+        hooks: Arc::new(hooks(settings)?),
     })
 }
 
@@ -125,6 +127,51 @@ fn delegation(settings: &Settings) -> Result<Delegation, ConfigError> {
         max_depth: settings.get(&keys::DELEGATION_MAX_SPAWN_DEPTH)?.value.get(),
         auto_approve: settings.get(&keys::DELEGATION_SUBAGENT_AUTO_APPROVE)?.value,
         max_report_chars: size(settings, &keys::DELEGATION_MAX_SUMMARY_CHARS)?,
+    })
+}
+
+/// Variables that hooks get, and those that begin with [`HOOK_PREFIXES`]: no keys of providers.
+const HOOK_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "SHELL",
+    "TMPDIR",
+    "TZ",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SSH_AUTH_SOCK",
+];
+const HOOK_PREFIXES: &[&str] = &["LC_", "XDG_"];
+
+fn hooks(settings: &Settings) -> Result<Hooks, ConfigError> {
+    let list = |key: &SettingKey<HookList>| -> Result<Vec<Hook>, ConfigError> {
+        let hooks = settings.get(key)?.value;
+        let hook =
+            |own: &HookSetting| Hook::new(&own.command, &own.tools, own.timeout(), own.on_failure);
+        Ok(hooks.iter().map(hook).collect())
+    };
+    let environment = settings.environment();
+    let passes = |name: &std::ffi::OsStr| {
+        name.to_str().is_some_and(|name| {
+            HOOK_VARIABLES.contains(&name)
+                || HOOK_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        })
+    };
+    let env = environment
+        .iter()
+        .filter(|(name, _)| passes(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(Hooks {
+        before: list(&keys::HOOKS_BEFORE_TOOL)?,
+        after: list(&keys::HOOKS_AFTER_TOOL)?,
+        env: env.collect(),
+        dir: environment.user_home().unwrap_or_else(|| settings.home().dir()),
     })
 }
 

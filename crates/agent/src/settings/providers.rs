@@ -1,4 +1,4 @@
-//! Who answers: providers of models, and who is asked when one fails.
+//! Providers of models, and which one is asked when another fails.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +25,8 @@ vestal_config::choices! {
         ChatCompletions = "chat_completions",
         /// Messages, as Anthropic has them.
         AnthropicMessages = "anthropic_messages",
+        /// Responses, as `OpenAI` has them.
+        Responses = "responses",
     }
 }
 

@@ -7,6 +7,8 @@ use vestal_config::{
     Protection, Range, Seconds, SecondsOrNever, Text, TextLimits,
 };
 
+use super::hooks::HookList;
+
 vestal_config::choices! {
     /// Whether dangerous commands are asked about.
     ApprovalMode, "known approval mode", {
@@ -281,6 +283,26 @@ vestal_config::keys! {
         protection: Protection::Guards,
     }
 
+    /// Commands on this machine, in the order in which they run, before a tool is called. Each reads
+    /// the call as JSON on its standard input and can refuse it (exit code 2, or an answer in JSON),
+    /// have a person asked or add a note. One that fails or hangs refuses the call, unless
+    /// `on_failure` is `allow`.
+    HOOKS_BEFORE_TOOL: HookList = "hooks.before_tool" {
+        default: HookList::EMPTY,
+        limits: (),
+        env: ["VESTAL_HOOKS_BEFORE_TOOL"],
+        protection: Protection::Guards,
+        travels: false,
+    }
+    /// Commands on this machine, in the order in which they run, after a tool was called. Each reads
+    /// the call and its result as JSON on its standard input and can add a note for the model.
+    HOOKS_AFTER_TOOL: HookList = "hooks.after_tool" {
+        default: HookList::EMPTY,
+        limits: (),
+        env: ["VESTAL_HOOKS_AFTER_TOOL"],
+        protection: Protection::Guards,
+        travels: false,
+    }
     /// Whether what looks like a secret is taken out of what the model is given.
     SECURITY_REDACT_SECRETS: bool = "security.redact_secrets" {
         default: true,

@@ -61,6 +61,10 @@ impl Tool for Clarify {
         true
     }
 
+    fn only_reads(&self, _: &Value) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
         let question = match question(arguments) {
             Ok(question) => question,

@@ -105,6 +105,11 @@ impl Tool for DelegateTask {
         Footprint::Siblings
     }
 
+    fn only_reads(&self, _: &Value) -> bool {
+        // Children are in the mode of their parent.
+        true
+    }
+
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
         let parts = match parts(arguments) {
             Ok(parts) => parts,

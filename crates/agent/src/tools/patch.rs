@@ -128,6 +128,10 @@ impl Tool for Patch {
         }
     }
 
+    fn only_reads(&self, _: &Value) -> bool {
+        false
+    }
+
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
         let asked = match PatchCall::new(arguments) {
             Ok(asked) => asked,

@@ -279,7 +279,7 @@ fn it_may_run_beside_calls_that_touch_other_files() {
 }
 
 #[tokio::test]
-async fn those_who_watch_are_told_of_each_file_that_has_changed_and_of_none_that_has_not() {
+async fn an_observer_gets_each_file_that_has_changed_and_no_other() {
     let stage = AgentFixture::new();
     put(&stage, "a", "1\n2\n");
     put(&stage, "b", "gone\n");

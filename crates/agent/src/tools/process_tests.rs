@@ -233,7 +233,7 @@ async fn secrets_are_masked_in_what_jobs_print() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_once_of_the_end_it_waits_for() {
+async fn the_model_gets_one_notice_of_the_end_it_waits_for() {
     let stage = AgentFixture::new();
     let arguments = json!({"command": "read line; echo bye; exit 3", "background": true,
         "notify_on_complete": true, "watch_patterns": ["bye"]});
@@ -291,7 +291,7 @@ async fn news_whose_taking_is_interrupted_at_any_point_is_reported_by_the_next()
 }
 
 #[tokio::test]
-async fn the_model_is_told_of_lines_it_watches_for() {
+async fn the_model_gets_a_notice_of_lines_it_watches_for() {
     let stage = AgentFixture::new();
     let arguments = json!({"command": "echo one ready; echo two; read line; echo three ready; read line",
         "background": true, "watch_patterns": ["ready"]});

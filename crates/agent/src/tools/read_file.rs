@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncWrite;
-use vestal_model::ToolSpec;
+use vestal_model::{Image, ToolSpec};
 use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_sandbox::{FaultCode, FileKind, Metadata};
 
@@ -19,6 +19,7 @@ use super::arguments::{CountArgument, NonEmptyString, parse, tool_spec};
 use super::files::{
     FilePage, FileText, Readable, ResolvedPath, has_code, message_of, not_found, readable, resolve,
 };
+use super::pictures::shown_picture;
 use crate::tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 use collect::{Collector, ContentKind, Flow};
 
@@ -32,7 +33,7 @@ const DESCRIPTION: &str = "\
 Reads a text file and returns its lines as `N|text`. N is the line number, which is not part of the file. \
 Use this rather than cat, head, tail or sed. Long files come in parts: continue with `offset` set to the `next_offset` \
 of the result. Secrets are masked. Relative paths start at the directory of the shell. \
-For images and other binary files use the terminal.";
+A picture (PNG, JPEG, GIF, WebP) is shown to you as it is. For other binary files use the terminal.";
 
 /// Reads files.
 #[derive(Debug, Default)]
@@ -121,6 +122,9 @@ async fn read(context: &ToolContext, files: &Files, asked: &ReadFileRequest) -> 
         return ToolOutput::json(&unchanged(&target));
     }
     match collected(context, files, asked).await {
+        Ok((metadata, collector)) if collector.content == ContentKind::Image => {
+            picture(files, &target, &metadata).await
+        }
         Ok((metadata, collector)) => match shown_text(context, &target, &metadata, &collector) {
             Ok(shown) => {
                 context.observed_files.record_page(page, metadata.version);
@@ -129,6 +133,40 @@ async fn read(context: &ToolContext, files: &Files, asked: &ReadFileRequest) -> 
             Err(refusal) => failed(&refusal),
         },
         Err(error) => unread(files, &target, &error).await,
+    }
+}
+
+/// Shows a picture.
+async fn picture(files: &Files, target: &ResolvedPath, metadata: &Metadata) -> ToolOutput {
+    let file_size = metadata.version.size;
+    let refused = |why: &str| {
+        failed(&json!({
+            "error": format!("{} is a picture that cannot be shown: {why}", target.shown()),
+            "is_binary": true,
+            "is_image": true,
+            "file_size": file_size,
+            "hint": "Examine it, or make it smaller, with a program in the terminal.",
+        }))
+    };
+    if file_size > Image::MOST_BYTES {
+        return refused(&format!("it has {file_size} bytes, more than 20 MiB"));
+    }
+    let bytes = match files.read(&target.absolute, Image::MOST_BYTES).await {
+        Ok(bytes) => bytes,
+        Err(error) => return refused(&message_of(&error)),
+    };
+    match shown_picture(bytes).await {
+        Ok(shown) => {
+            let about = json!({
+                "path": target.shown(),
+                "is_image": true,
+                "picture": shown.about(),
+                "file_size": file_size,
+                "note": "The picture is shown with this result, to a model that takes pictures.",
+            });
+            ToolOutput { images: vec![shown.image], ..ToolOutput::json(&about) }
+        }
+        Err(why) => refused(&why),
     }
 }
 
@@ -235,15 +273,7 @@ fn shown_text(
     };
     match collector.content {
         ContentKind::Text => {}
-        ContentKind::Image => {
-            let mut image = binary(
-                "It is an image. Look at it with a tool for images if there is one, or examine it \
-                 with a program in the terminal.",
-            );
-            image["is_image"] = true.into();
-            return Err(image);
-        }
-        ContentKind::Binary => {
+        ContentKind::Image | ContentKind::Binary => {
             return Err(binary("Examine it in the terminal, with file, xxd or strings."));
         }
     }

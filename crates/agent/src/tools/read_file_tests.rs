@@ -84,7 +84,19 @@ async fn binary_files_are_not_shown_but_explained() {
     assert!(output.is_error && output.content.contains("is_binary"));
     let read = stage.call(&ReadFile, json!({ "path": "a.png" })).await;
     assert_eq!((&read["is_image"], &read["is_binary"]), (&json!(true), &json!(true)));
-    assert!(read["hint"].as_str().unwrap().contains("image"));
+    assert!(read["error"].as_str().unwrap().contains("cannot be shown"), "{read}");
+}
+
+#[tokio::test]
+async fn a_picture_is_shown_to_the_model() {
+    let stage = AgentFixture::new();
+    let pixel = image::RgbImage::from_pixel(3, 2, image::Rgb([1, 2, 3]));
+    let mut png = std::io::Cursor::new(Vec::new());
+    pixel.write_to(&mut png, image::ImageFormat::Png).unwrap();
+    put(&stage, "a.png", png.get_ref());
+    let output = stage.output(&ReadFile, json!({ "path": "a.png" })).await;
+    assert_eq!(output.images, [Image::from_bytes(png.get_ref()).unwrap()]);
+    assert!(!output.is_error && output.content.contains("image/png, 3x2"), "{}", output.content);
 }
 
 #[tokio::test]

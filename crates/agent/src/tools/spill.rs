@@ -112,13 +112,32 @@ impl From<FileError> for Unwritten {
     }
 }
 
+/// Keeps what a call brought as a file in the sandbox, beside results that are too long, and returns
+/// its path; the error says why it could not be kept. The ending is of letters and digits.
+pub async fn keep_file(
+    context: &ToolContext,
+    ending: &str,
+    bytes: &[u8],
+) -> Result<String, String> {
+    let kept = Box::pin(write_bytes(context, ending, bytes)).await;
+    kept.map_err(|Unwritten(reason)| reason)
+}
+
 async fn write(context: &ToolContext, text: &str) -> Result<String, Unwritten> {
+    write_bytes(context, "txt", text.as_bytes()).await
+}
+
+async fn write_bytes(
+    context: &ToolContext,
+    ending: &str,
+    bytes: &[u8],
+) -> Result<String, Unwritten> {
     let files = context.sandbox.files(&context.events).await?;
-    let path = format!("{DIRECTORY}/{}.txt", file_name(&context.call));
+    let path = format!("{DIRECTORY}/{}.{ending}", file_name(&context.call));
     // Others on a machine without isolation have no business with it.
     files.mkdir(DIRECTORY, Parents::Make, Some(0o700)).await?;
     let options = WriteOptions { mode: Some(0o600), ..WriteOptions::default() };
-    files.write(&path, text.as_bytes(), options).await?;
+    files.write(&path, bytes, options).await?;
     if let Err(error) = clear(&files).await {
         tracing::debug!(%error, "old results were not removed");
     }

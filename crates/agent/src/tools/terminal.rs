@@ -3,6 +3,7 @@
 mod background;
 mod foreground;
 mod meaning;
+mod reading;
 mod result;
 
 #[cfg(test)]
@@ -167,6 +168,12 @@ impl Tool for TerminalTool {
 
     fn toolset(&self) -> &'static str {
         "terminal"
+    }
+
+    fn only_reads(&self, arguments: &Value) -> bool {
+        // As the call itself reads them, so that both mean the same command.
+        parse::<TerminalArguments>(arguments.clone())
+            .is_ok_and(|call| !call.background && reading::only_reads(&call.command.into_inner()))
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {

@@ -37,6 +37,10 @@ impl Tool for TodoList {
         "todo"
     }
 
+    fn only_reads(&self, _: &Value) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
         match write(context, arguments) {
             Ok(todos) => ToolOutput::json(&view(&todos)),

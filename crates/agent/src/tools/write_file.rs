@@ -77,6 +77,10 @@ impl Tool for WriteFile {
         }
     }
 
+    fn only_reads(&self, _: &Value) -> bool {
+        false
+    }
+
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
         let asked = match WriteFileRequest::new(arguments) {
             Ok(asked) => asked,

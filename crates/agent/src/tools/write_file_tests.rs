@@ -175,7 +175,7 @@ mod write_file {
     }
 
     #[tokio::test]
-    async fn those_who_watch_are_told_what_has_changed_without_secrets() {
+    async fn an_observer_gets_what_has_changed_without_secrets() {
         let mut stage = AgentFixture::new();
         let secret = "correct-horse-battery-staple-1234";
         stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));

@@ -73,6 +73,7 @@ impl Turn<'_> {
             messages: &messages,
             tools: &conversation.specs,
             max_output_tokens: conversation.agent.parts.options.max_output_tokens,
+            reasoning: conversation.reasoning,
         };
         let text_so_far = PartialText::default();
         let mut watch = |progress| emit_progress(self.events, &text_so_far, progress);

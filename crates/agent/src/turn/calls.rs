@@ -12,6 +12,8 @@ use super::control::LoopFinding;
 use super::outcome::TurnError;
 use super::run::Turn;
 use crate::event::{EventSink, TurnEvent};
+use crate::hooks;
+use crate::mode::{self, ConversationMode};
 use crate::registry::Registry;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use crate::tools::fit;
@@ -88,6 +90,7 @@ impl Turn<'_> {
             }
         }
         self.conversation.keep_notes().await?;
+        self.conversation.keep_mode().await?;
         Ok(match circles {
             Some(reason) => CallsOutcome::Looping(reason),
             None if self.cancel.is_cancelled() => CallsOutcome::Interrupted,
@@ -165,20 +168,21 @@ const fn kind(value: &Value) -> &'static str {
 async fn run_call(context: ToolContext, call: &ToolCall, prepared: &PreparedCall) -> ToolOutput {
     let (tool, arguments) = match prepared {
         PreparedCall::Ready(tool, arguments) => (tool, arguments),
-        PreparedCall::Invalid(reason) => {
-            let (call, name) = (call.id.clone(), call.name.clone());
-            let (took, preview) = (Duration::ZERO, reason.clone());
-            context.events.emit(TurnEvent::ToolEnded { call, name, is_error: true, took, preview });
-            return ToolOutput::error(reason.clone());
-        }
+        PreparedCall::Invalid(reason) => return not_run(&context, call, reason.clone()),
     };
+    if context.mode.get() == ConversationMode::Plan && !tool.only_reads(arguments) {
+        return not_run(&context, call, mode::refusal(&call.name));
+    }
     let began = Instant::now();
     let about = summary(arguments);
     started(&context.events, call, context.redactor.redact(&about).into_owned());
-    let output = tokio::select! {
+    let (output, notes) = tokio::select! {
         biased;
-        output = tool.call(&context, arguments.clone()) => output,
-        () = given_up(&context.cancel) => ToolOutput::error("interrupted by the user; it did not come back in time and was given up"),
+        output = call_with_hooks(&context, &call.name, &**tool, arguments) => output,
+        () = given_up(&context.cancel) => {
+            let words = "interrupted by the user; it did not come back in time and was given up";
+            (ToolOutput::error(words), Vec::new())
+        }
     };
     let output = ToolOutput {
         content: context.redactor.redact_result(&output.content).into_owned(),
@@ -186,6 +190,8 @@ async fn run_call(context: ToolContext, call: &ToolCall, prepared: &PreparedCall
     };
     let preview = preview(&output.content);
     let output = fit(&context, output, context.limits.result_bytes).await;
+    let redact = |note: &str| context.redactor.redact(note).into_owned();
+    let output = hooks::with_notes(output, &notes, &redact);
     let (call, name, is_error) = (call.id.clone(), call.name.clone(), output.is_error);
     context.events.emit(TurnEvent::ToolEnded {
         call,
@@ -195,6 +201,30 @@ async fn run_call(context: ToolContext, call: &ToolCall, prepared: &PreparedCall
         preview,
     });
     output
+}
+
+/// Calls a tool between the hooks, and returns its output with what the hooks said.
+async fn call_with_hooks(
+    context: &ToolContext,
+    name: &str,
+    tool: &dyn Tool,
+    arguments: &Value,
+) -> (ToolOutput, Vec<String>) {
+    let mut notes = match context.hooks.before(context, name, arguments).await {
+        Ok(notes) => notes,
+        Err(refusal) => return (ToolOutput::error(refusal), Vec::new()),
+    };
+    let output = tool.call(context, arguments.clone()).await;
+    notes.extend(context.hooks.after(context, name, arguments, &output).await);
+    (output, notes)
+}
+
+/// Returns the result of a call that does not run, and says so.
+fn not_run(context: &ToolContext, call: &ToolCall, reason: String) -> ToolOutput {
+    let (call, name) = (call.id.clone(), call.name.clone());
+    let (took, preview) = (Duration::ZERO, reason.clone());
+    context.events.emit(TurnEvent::ToolEnded { call, name, is_error: true, took, preview });
+    ToolOutput::error(reason)
 }
 
 fn started(events: &EventSink, call: &ToolCall, summary: String) {
@@ -303,7 +333,7 @@ pub fn call_summary(call: &ToolCall) -> String {
 }
 
 /// Says what a call is about.
-pub(super) fn summary(arguments: &Value) -> String {
+pub(crate) fn summary(arguments: &Value) -> String {
     let Some(arguments) = arguments.as_object() else {
         return String::new();
     };

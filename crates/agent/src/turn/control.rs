@@ -47,6 +47,21 @@ impl Control {
         }
     }
 
+    /// Runs work of the conversation to its end; `token` interrupts it.
+    pub async fn interruptible<T>(
+        &self,
+        token: &CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = Box::pin(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = self.interrupt_when(token) => {}
+        }
+        work.await
+    }
+
     /// Says something to the model at the next chance, without interrupting it.
     /// What comes too late for the turn is in its result.
     pub fn steer(&self, text: impl Into<String>) {

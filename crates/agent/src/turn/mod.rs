@@ -11,5 +11,5 @@ pub use control::{Control, Guardrails};
 pub use outcome::{CostSum, TurnError, TurnOutcome, TurnResult};
 
 pub(crate) use ask::recover;
-pub(crate) use calls::preview;
+pub(crate) use calls::{preview, summary as call_about};
 pub(crate) use run::{TurnInput, run};

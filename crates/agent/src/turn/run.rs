@@ -129,6 +129,7 @@ impl<'a> Turn<'a> {
     async fn work(&mut self, input: TurnInput) -> Result<TurnOutcome, TurnError> {
         let cancel = self.cancel.clone();
         self.conversation.settle_calls(&cancel, self.events).await?;
+        self.conversation.tell_mode().await?;
         match input {
             TurnInput::Message(input) => {
                 let message = input.text();

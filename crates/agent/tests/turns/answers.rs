@@ -102,7 +102,7 @@ async fn what_an_empty_answer_took_is_counted() {
 }
 
 #[tokio::test]
-async fn what_was_said_is_stored_also_where_it_cannot_become_the_title() {
+async fn messages_are_stored_even_if_they_cannot_become_the_title() {
     let fixture = TurnFixture::new(Script::replies([ScriptedReply::text("heard")]));
     let mut conversation = fixture.begin().await;
     fixture.tamper(

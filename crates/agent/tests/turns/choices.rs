@@ -2,7 +2,7 @@
 
 use vestal_agent::{CompressError, EndReason, Start, Switch, SwitchToolError};
 use vestal_conversations::{Error, InvalidTitle};
-use vestal_model::Endpoint;
+use vestal_model::{Endpoint, ReasoningEffort, ReasoningOptions};
 use vestal_scripted_model::{BilledUsage, ReplyRule, Script, ScriptedReply};
 
 use crate::fixture::{TurnFixture, new, user_prompt};
@@ -13,7 +13,7 @@ fn names(fixture: &TurnFixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_title_that_was_given_is_not_replaced_by_what_is_said_first() {
+async fn a_title_that_was_given_is_not_replaced_by_the_first_message() {
     let fixture = TurnFixture::new(Script::echo());
     let mut conversation = fixture.begin().await;
     assert_eq!(conversation.title().await.unwrap(), None);
@@ -201,4 +201,33 @@ async fn everything_allowed_here_is_not_allowed_in_the_next_conversation() {
     conversation.close(EndReason::Left).await.unwrap();
     let again = agent.open(fixture.opening(Start::Resume(id))).await.unwrap();
     assert!(!again.guard().is_yolo());
+}
+
+#[tokio::test]
+async fn how_much_the_model_thinks_is_as_configured_until_it_is_chosen_also_after_a_resume() {
+    let fixture = TurnFixture::new(Script::echo());
+    let sent = || {
+        let requests = fixture.model.requests();
+        requests.last().unwrap().body["reasoning_effort"].as_str().map(str::to_owned)
+    };
+    let mut opening = fixture.opening(new());
+    opening.chain[0].reasoning = ReasoningOptions::effort(ReasoningEffort::Low);
+    let mut conversation = fixture.agent().await.open(opening).await.unwrap();
+    conversation.run(user_prompt("one"), &fixture.ears()).await;
+    assert_eq!(sent().as_deref(), Some("low"));
+    assert_eq!(conversation.reasoning().effort, Some(ReasoningEffort::Low));
+    let high = ReasoningOptions::effort(ReasoningEffort::High);
+    conversation.set_reasoning(Some(high)).await.unwrap();
+    assert_eq!(conversation.reasoning(), high);
+    conversation.run(user_prompt("two"), &fixture.ears()).await;
+    assert_eq!(sent().as_deref(), Some("high"));
+    let id = conversation.id().clone();
+    conversation.close(EndReason::Left).await.unwrap();
+    let mut again = fixture.resume(&id).await;
+    assert!(again.is_reasoning_chosen());
+    again.run(user_prompt("three"), &fixture.ears()).await;
+    assert_eq!(sent().as_deref(), Some("high"));
+    again.set_reasoning(None).await.unwrap();
+    again.run(user_prompt("four"), &fixture.ears()).await;
+    assert_eq!(sent(), None);
 }

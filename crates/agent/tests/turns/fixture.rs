@@ -102,6 +102,7 @@ impl TurnFixture {
             model: "m".to_owned(),
             context_length: None,
             prices: None,
+            reasoning: vestal_model::ReasoningOptions::AUTO,
         }
     }
 

@@ -30,7 +30,7 @@ async fn an_interrupt_reaches_the_running_command_and_nothing_of_it_is_left() {
 }
 
 #[tokio::test]
-async fn an_interrupt_reaches_the_provider_and_what_was_said_is_kept() {
+async fn an_interrupt_reaches_the_provider_and_messages_are_kept() {
     let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::text("I was about to say").chunked(4).stall_after(2),
         ScriptedReply::text("fine"),
@@ -72,7 +72,7 @@ async fn an_interrupt_ends_the_pause_before_the_next_attempt() {
 }
 
 #[tokio::test]
-async fn what_is_said_during_the_turn_reaches_the_model_at_its_next_call() {
+async fn a_message_during_the_turn_reaches_the_model_at_its_next_call() {
     let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
         ScriptedReply::text("as you wish"),
@@ -91,7 +91,7 @@ async fn what_is_said_during_the_turn_reaches_the_model_at_its_next_call() {
 }
 
 #[tokio::test]
-async fn what_is_said_too_late_for_the_turn_is_handed_back() {
+async fn a_message_that_comes_too_late_for_the_turn_is_handed_back() {
     let fixture = TurnFixture::new(Script::replies([ScriptedReply::text("done").hold_after(1)]));
     let mut conversation = fixture.begin().await;
     let control = conversation.control();

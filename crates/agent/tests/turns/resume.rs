@@ -119,7 +119,7 @@ fn repeats_everything() -> Script {
 }
 
 #[tokio::test]
-async fn a_call_that_was_never_sent_is_told_so_and_one_without_a_record_is_not_known() {
+async fn a_call_that_was_never_sent_is_reported_as_such_and_one_without_a_record_as_unknown() {
     let fixture = TurnFixture::new(repeats_everything());
     let shown = result_of_a_call_cut_off(&fixture, async |_, _| {}).await;
     assert!(shown.contains("nothing was run"), "{shown}");

@@ -7,7 +7,7 @@ use vestal_scripted_model::{ReplyRule, Script, ScriptedReply, ScriptedToolCall};
 use crate::fixture::TurnFixture;
 
 #[tokio::test]
-async fn a_model_that_errs_is_told_how_and_goes_on() {
+async fn a_model_that_errs_gets_the_error_and_goes_on() {
     let fixture = TurnFixture::new(Script::replies([
         ScriptedReply::tool_call("terminl", json!({"command": "true"})),
         ScriptedReply::tool_call("terminal", "{\"command\": \"tru"),

@@ -7,7 +7,7 @@ use vestal_scripted_model::{Script, ScriptedReply};
 use crate::fixture::{TurnFixture, user_prompt};
 
 #[tokio::test]
-async fn a_failed_call_is_a_failure_and_what_was_said_is_kept() {
+async fn a_failed_call_is_a_failure_and_messages_are_kept() {
     for api in [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages] {
         for status in [400, 401, 403, 404] {
             let fixture = TurnFixture::speaking(

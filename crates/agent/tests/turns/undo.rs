@@ -74,7 +74,7 @@ async fn more_turns_than_there_are_take_back_all_and_then_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_said_again_is_said_with_its_pictures_and_once() {
+async fn a_message_that_is_sent_again_has_its_pictures_and_is_stored_once() {
     let fixture = TurnFixture::new(echo());
     let mut conversation = fixture.begin().await;
     conversation.run(user_prompt("one"), &fixture.ears()).await;

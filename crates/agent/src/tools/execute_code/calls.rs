@@ -93,6 +93,11 @@ impl ScriptCalls {
         if name == "terminal" {
             arguments.retain(|name, _| !NOT_FOR_SCRIPTS.contains(&name.as_str()));
         }
-        Ok(tool.call(&self.context, Value::Object(arguments)).await.content)
+        let (context, arguments) = (&self.context, Value::Object(arguments));
+        // What they note would make what a script reads unreadable; a refusal is its error.
+        context.hooks.before(context, name, &arguments).await?;
+        let output = tool.call(context, arguments.clone()).await;
+        context.hooks.after(context, name, &arguments, &output).await;
+        Ok(output.content)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use similar::{ChangeTag, TextDiff};
+use vestal_diff::Tag;
 
 use super::text::TextLines;
 
@@ -28,16 +28,16 @@ pub(in crate::tools) fn unified_diff(
     let (old, new) = (TextLines::new(old), TextLines::new(new));
     let (before, after) = window(&old, &new);
     let (shown_old, shown_new) = (with_ends(&old, before.clone()), with_ends(&new, after));
-    let diff = TextDiff::configure().timeout(WITHIN).diff_slices(&shown_old, &shown_new);
+    let operations = vestal_diff::diff(&shown_old, &shown_new, Some(WITHIN));
     let mut text = String::new();
     let mut left_out = 0_usize;
-    for group in diff.grouped_ops(CONTEXT) {
+    for group in vestal_diff::grouped(operations, CONTEXT) {
         let Some(first) = group.first() else { continue };
-        let changes: Vec<_> = group.iter().flat_map(|op| diff.iter_changes(op)).collect();
+        let changes = vestal_diff::changes(&group, &shown_old, &shown_new);
         // Counted by the lines themselves: the ranges of the operations need not
         // join on to each other.
-        let mut old_lines = changes.iter().filter_map(similar::Change::old_index).peekable();
-        let mut new_lines = changes.iter().filter_map(similar::Change::new_index).peekable();
+        let mut old_lines = changes.iter().filter_map(|change| change.old).peekable();
+        let mut new_lines = changes.iter().filter_map(|change| change.new).peekable();
         let old_start = old_lines.peek().copied().unwrap_or(first.old_range().start);
         let new_start = new_lines.peek().copied().unwrap_or(first.new_range().start);
         let header = format!(
@@ -50,15 +50,15 @@ pub(in crate::tools) fn unified_diff(
         }
         text.push_str(&header);
         for change in &changes {
-            let sign = match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
+            let sign = match change.tag {
+                Tag::Equal => ' ',
+                Tag::Delete => '-',
+                Tag::Insert => '+',
             };
             if text.len() > MAX {
                 left_out += 1;
             } else {
-                put(&mut text, sign, change.value());
+                put(&mut text, sign, change.text);
             }
         }
     }

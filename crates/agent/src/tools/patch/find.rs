@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::Serialize;
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use vestal_diff::DiffOp;
 
 use crate::tools::files::{TextChange, TextLines, pieces};
 use normalize::{FoldedText, collapse, unescape};
@@ -297,7 +297,7 @@ impl Windows {
 pub(super) fn transfer(found: &[&str], old: &[&str], new: &[&str]) -> Vec<String> {
     let indents = Indents::towards(old, found, new);
     let mut lines = Vec::with_capacity(new.len());
-    for op in capture_diff_slices(Algorithm::Myers, old, new) {
+    for op in vestal_diff::diff(old, new, None) {
         match op {
             DiffOp::Equal { old_index, len, .. } => {
                 let kept = found[old_index..old_index + len].iter();

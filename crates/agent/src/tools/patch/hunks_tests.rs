@@ -101,10 +101,13 @@ mod apply {
 
     /// Writes the whole of a change down in one hunk.
     fn as_one_hunk(old: &[String], new: &[String]) -> String {
+        fn pieces(lines: &[String]) -> Vec<&str> {
+            lines.iter().map(String::as_str).collect()
+        }
         let mut body = String::from("@@\n");
-        for op in similar::capture_diff_slices(similar::Algorithm::Myers, old, new) {
+        for op in vestal_diff::diff(&pieces(old), &pieces(new), None) {
             let (olds, news) = (&old[op.old_range()], &new[op.new_range()]);
-            let is_kept = op.tag() == similar::DiffTag::Equal;
+            let is_kept = matches!(op, vestal_diff::DiffOp::Equal { .. });
             let olds = olds.iter().map(|line| (if is_kept { ' ' } else { '-' }, line));
             let news = news.iter().filter(|_| !is_kept).map(|line| ('+', line));
             for (sign, line) in olds.chain(news) {

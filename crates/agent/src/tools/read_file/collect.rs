@@ -190,7 +190,7 @@ pub(super) enum ContentKind {
 }
 
 /// Images by how they begin.
-const IMAGES: &[&[u8]] = &[b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM"];
+const IMAGES: &[&[u8]] = &[b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a"];
 
 /// Looks at the start of a file.
 pub(super) fn content(start: &[u8]) -> ContentKind {

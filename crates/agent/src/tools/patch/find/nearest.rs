@@ -4,8 +4,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use similar::TextDiff;
-
 use crate::tools::files::{TextLines, pieces};
 
 /// How much of what is between the anchors must be the same.
@@ -53,7 +51,7 @@ fn trimmed(lines: &[&str]) -> String {
 }
 
 fn similarity(a: &str, b: &str) -> f32 {
-    TextDiff::configure().timeout(Duration::from_millis(20)).diff_chars(a, b).ratio()
+    vestal_diff::likeness(a, b, Duration::from_millis(20))
 }
 
 /// Lines of a file, from which one on.
