@@ -12,8 +12,8 @@ use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
+use vestal_agent::tools::{ShownPicture, shown_base64};
 use vestal_agent::{ToolContext, ToolOutput};
-use vestal_model::Image;
 
 use crate::connect::{PROGRESS_QUEUE, Watchers, chain};
 use crate::server::{ConnectedServer, ServerConnection};
@@ -129,7 +129,7 @@ impl Calling {
         }
         self.forget().await;
         match answer {
-            Ok(Ok(ServerResult::CallToolResult(result))) => output(result),
+            Ok(Ok(ServerResult::CallToolResult(result))) => output(result).await,
             Ok(Ok(ServerResult::InputRequiredResult(_))) => ToolOutput::error(
                 "the tool asks for input from a person over MCP, which is not supported here",
             ),
@@ -234,19 +234,28 @@ async fn failed(
 /// Characters of a name or an address in a description.
 const NAME: usize = 200;
 
-/// Kinds of pictures that models take.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
-/// Bytes of base64 of a picture that providers take, and pictures of one result.
-const LARGEST_PICTURE: usize = 5 << 20;
+/// Pictures of one result.
 const MOST_PICTURES: usize = 10;
 
 /// Values of a structured content that are looked for in its text.
 const MOST_VALUES: usize = 1000;
 
 /// Returns what the model reads, and the pictures that it sees.
-pub(crate) fn output(result: CallToolResult) -> ToolOutput {
-    let mut parts: Vec<String> = result.content.iter().map(words).collect();
+pub(crate) async fn output(result: CallToolResult) -> ToolOutput {
+    let mut parts: Vec<String> = Vec::with_capacity(result.content.len());
+    let mut images = Vec::new();
+    for block in &result.content {
+        match encoded_picture(block) {
+            None => parts.push(words(block)),
+            Some((base64, about)) => match picture(base64, images.len()).await {
+                Ok(shown) => {
+                    parts.push(format!("[image: {}]", shown.about()));
+                    images.push(shown.image);
+                }
+                Err(why) => parts.push(format!("[image: {about}, which is not shown: {why}]")),
+            },
+        }
+    }
     if let Some(structured) = &result.structured_content
         && !is_same_content(&result.content, structured)
     {
@@ -259,24 +268,32 @@ pub(crate) fn output(result: CallToolResult) -> ToolOutput {
         (true, true) => "the tool failed and did not say why".to_owned(),
         (true, false) => "(done; the tool returned nothing)".to_owned(),
     };
-    let images = result.content.into_iter().filter_map(picture).take(MOST_PICTURES).collect();
     ToolOutput { is_error, images, ..ToolOutput::ok(content) }
 }
 
-/// Returns a picture, if it is one that models take.
-fn picture(block: ContentBlock) -> Option<Image> {
-    let ContentBlock::Image(image) = block else { return None };
-    let media_type = PICTURES.iter().find(|known| image.mime_type.eq_ignore_ascii_case(known))?;
-    // What is not base64 would have the provider refuse the whole conversation.
-    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
-    let is_fine = (1..=LARGEST_PICTURE).contains(&image.data.len())
-        && image.data.len().is_multiple_of(4)
-        && image.data.bytes().all(is_base64);
-    is_fine.then(|| Image {
-        media_type: (*media_type).to_owned(),
-        data: image.data,
-        optional: false,
-    })
+/// Returns the base64 of a picture, alone or in a resource, and what it is said to be.
+fn encoded_picture(block: &ContentBlock) -> Option<(&str, String)> {
+    match block {
+        ContentBlock::Image(image) => Some((&image.data, size_of(&image.mime_type, &image.data))),
+        ContentBlock::Resource(embedded) => match &embedded.resource {
+            ResourceContents::BlobResourceContents { mime_type: Some(kind), blob, .. }
+                if kind.starts_with("image/") =>
+            {
+                Some((blob, size_of(kind, blob)))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns a picture, if it is one that models take and not one too many. What is none would have
+/// the provider refuse the whole conversation.
+async fn picture(base64: &str, before: usize) -> Result<ShownPicture, String> {
+    if before >= MOST_PICTURES {
+        return Err(format!("a result shows {MOST_PICTURES} pictures at most"));
+    }
+    shown_base64(base64).await
 }
 
 /// Servers repeat what is structured as text for clients that know only text: as

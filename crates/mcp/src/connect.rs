@@ -12,7 +12,9 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, NotificationContext, RunningService,
     serve_client_with_lifecycle,
 };
+use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::auth::AuthClient;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ClientHandler, RoleClient};
 use tokio::sync::{Mutex, Notify, mpsc};
@@ -22,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 
 use crate::lines::{self, OutputProblems, WatchedLines};
+use crate::login;
 use crate::plan::{ServerPlan, ServerTarget, find_program, path_of};
 use crate::process::{self, ServerProcess, ServerProgram};
 use crate::server::ServerError;
@@ -125,11 +128,33 @@ async fn attempt(
                 () = cancel.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
             }
         }
-        ServerTarget::Address { url, headers, proxy } => {
-            let transport = web::transport(url, headers, proxy.as_deref())?;
-            let serving = serve_client_with_lifecycle(listener.clone(), transport, mode);
+        ServerTarget::Address { url, headers, proxy, tokens, .. } => {
+            let (client, config) = web::client_of(url, headers, proxy.as_deref())?;
+            let handler = listener.clone();
+            let serving = async move {
+                let manager = match tokens {
+                    Some(tokens) => login::logged_in(tokens, url).await?,
+                    None => None,
+                };
+                let served = match manager {
+                    Some(manager) => {
+                        let client = AuthClient::new(client, manager);
+                        let transport = StreamableHttpClientTransport::with_client(client, config);
+                        serve_client_with_lifecycle(handler, transport, mode).await
+                    }
+                    None => {
+                        let transport = StreamableHttpClientTransport::with_client(client, config);
+                        serve_client_with_lifecycle(handler, transport, mode).await
+                    }
+                };
+                Ok::<_, ServerError>(served)
+            };
             tokio::select! {
-                served = timeout(within, serving) => served,
+                served = timeout(within, serving) => match served {
+                    Ok(Ok(served)) => Ok(served),
+                    Ok(Err(trouble)) => return Err(trouble.into()),
+                    Err(late) => Err(late),
+                },
                 () = cancel.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
             }
         }
@@ -243,8 +268,8 @@ impl ConnectionExtras {
         let public = web::public(url);
         if error.is_authorization_required() {
             return ServerError::Unauthorized(format!(
-                "{public} requires authorization; set a key in mcp_servers.{}.headers, such as \
-                 Authorization: Bearer ${{NAME_OF_A_VARIABLE}}",
+                "{public} requires authorization; log in with vestal mcp login {0}, or set a key in \
+                 mcp_servers.{0}.headers, such as Authorization: Bearer ${{NAME_OF_A_VARIABLE}}",
                 plan.name
             ));
         }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use rustix::fs::{Access, access};
 use vestal_config::{Environment, Settings, Unresolved};
 
+use crate::login::TokenFile;
 use crate::server::ServerError;
-use crate::settings::{McpConnection, McpServer, McpTransport};
+use crate::settings::{LoginSettings, McpConnection, McpServer, McpServerName, McpTransport};
 
 #[derive(Debug)]
 pub(crate) struct ServerPlan {
@@ -35,7 +36,15 @@ pub(crate) enum ServerTarget {
         places: SearchDirs,
     },
     /// An address.
-    Address { url: String, headers: Vec<(String, String)>, proxy: Option<String> },
+    Address {
+        url: String,
+        headers: Vec<(String, String)>,
+        proxy: Option<String>,
+        /// How it is logged in at; none where a header says who we are.
+        login: Option<LoginSettings>,
+        /// The tokens of a login.
+        tokens: Option<TokenFile>,
+    },
 }
 
 impl ServerPlan {
@@ -43,7 +52,7 @@ impl ServerPlan {
         let names = |names: &vestal_config::Names| names.iter().map(str::to_owned).collect();
         Self {
             name: name.to_owned(),
-            target: target(settings, name, &server.connection),
+            target: target(settings, name, server),
             timeout: server.timeout.duration(),
             connect_timeout: server.connect_timeout.duration(),
             include: server.include.as_ref().map(names),
@@ -63,12 +72,15 @@ impl ServerPlan {
 fn target(
     settings: &Settings,
     name: &str,
-    server: &McpConnection,
+    server: &McpServer,
 ) -> Result<ServerTarget, ServerError> {
     let resolve = |place: &str, text: &str| {
+        if server.is_literal() {
+            return Ok(text.to_owned());
+        }
         settings.resolve(text).map_err(|error| unresolved(name, place, &error))
     };
-    match server {
+    match &server.connection {
         McpConnection::Program { command, args, env, cwd } => {
             let mut variables = Vec::new();
             for (variable, value) in env.iter() {
@@ -98,17 +110,25 @@ fn target(
                  supported; most servers also have an address for transport: http, often ending in /mcp"
             )))
         }
-        McpConnection::Address { url, headers, .. } => {
+        McpConnection::Address { url, headers, login, .. } => {
             let mut all = Vec::new();
             for (header, value) in headers.iter() {
                 let value = resolve(&format!("headers.{header}"), value)?;
                 all.push((header.to_owned(), value));
             }
             let options = vestal_agent::settings::model_options(settings).ok();
+            let url = resolve("url", url)?;
+            // What an editor names has tokens of the editor's.
+            let own = !server.is_literal()
+                && !all.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+            let file = McpServerName::new(name).filter(|_| own);
+            let tokens = file.map(|name| TokenFile::new(&settings.home().dir(), &name, &url));
             Ok(ServerTarget::Address {
-                url: resolve("url", url)?,
+                url,
                 headers: all,
                 proxy: options.and_then(|options| options.proxy),
+                login: own.then(|| login.clone()),
+                tokens,
             })
         }
     }

@@ -16,7 +16,7 @@ use crate::connect::{Live, connect, leave};
 use crate::keys;
 use crate::plan::ServerPlan;
 use crate::server::{ConnectedServer, ServerError, ServerStatus, ServersShared, keep, list};
-use crate::settings::McpServer;
+use crate::settings::{McpServer, McpServerName};
 use crate::stderr::ServerLog;
 use crate::tool::{RemoteTool, ToolStatus, UniqueNames, one_line};
 
@@ -76,17 +76,35 @@ impl Servers {
         let none = found.as_ref().is_ok_and(|found| found.value.is_empty());
         let redactor = if none { Redactor::off() } else { redactor(settings) };
         let shared = ServersShared::new(ServerLog::new(&settings.home().logs_dir(), redactor));
+        match found {
+            Ok(found) => Self::begin(settings, found.value.iter(), shared),
+            Err(error) => {
+                shared.notify(format!("no MCP server is used: {error}"));
+                Self::begin(settings, std::iter::empty(), shared)
+            }
+        }
+    }
+
+    /// Begins to connect to servers that something else than the settings names.
+    pub fn of(settings: &Settings, named: &[(McpServerName, McpServer)]) -> Arc<Self> {
+        let log = ServerLog::new(&settings.home().logs_dir(), redactor(settings));
+        let named = named.iter().map(|(name, server)| (name, server));
+        Self::begin(settings, named, ServersShared::new(log))
+    }
+
+    fn begin<'s>(
+        settings: &Settings,
+        named: impl Iterator<Item = (&'s McpServerName, &'s McpServer)>,
+        shared: Arc<ServersShared>,
+    ) -> Arc<Self> {
         let mut servers = Vec::new();
         let mut names = Vec::new();
-        match found {
-            Ok(found) => {
-                names.extend(found.value.iter().map(|(name, _)| name.to_string()));
-                for (name, server) in found.value.iter().filter(|(_, server)| server.enabled) {
-                    let plan = ServerPlan::new(settings, name.as_str(), server);
-                    servers.push(ConnectedServer::new(plan, Arc::clone(&shared)));
-                }
+        for (name, server) in named {
+            names.push(name.to_string());
+            if server.enabled {
+                let plan = ServerPlan::new(settings, name.as_str(), server);
+                servers.push(ConnectedServer::new(plan, Arc::clone(&shared)));
             }
-            Err(error) => shared.notify(format!("no MCP server is used: {error}")),
         }
         let startup_deadline =
             settings.get(&keys::MCP_DISCOVERY_TIMEOUT).map(|found| found.value.duration());
@@ -197,7 +215,7 @@ impl ToolSource for Servers {
         if tokio::time::timeout_at(self.startup_deadline, all).await.is_ok() {
             return;
         }
-        // Who is late is there from the next turn on. A one-shot has none, and
+        // A late server is there from the next turn on. A one-shot has none, and
         // in any case a model that lacks tools should not come as a surprise.
         let late = self.all.iter().filter(|server| !server.is_settled() && server.mark_late());
         for server in late {

@@ -9,7 +9,7 @@ use serde_json::json;
 use vestal_config::kind::{SettingInput, ValueRefusal, YamlNode};
 use vestal_config::{Setting, SettingValue};
 
-pub use server::{McpConnection, McpServer, McpTransport};
+pub use server::{LoginSettings, McpConnection, McpServer, McpTransport};
 
 /// Longest name of a server: the names of its tools begin with it.
 const MAX_NAME: usize = 40;
@@ -134,6 +134,17 @@ impl Headers {
     /// Returns names and values, in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Returns headers, unless one of them cannot be one.
+    pub fn new(headers: impl IntoIterator<Item = (String, String)>) -> Option<Self> {
+        let checked = headers.into_iter().map(|(name, value)| {
+            let fits = is_header_name(&name)
+                && value.len() <= MAX_HEADER
+                && !value.chars().any(char::is_control);
+            fits.then_some((name, value))
+        });
+        checked.collect::<Option<_>>().map(Self)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -115,13 +115,17 @@ impl Tool for RemoteTool {
     }
 
     fn footprint(&self, _: &Value) -> Footprint {
-        // Who may have to ask a person runs alone; a hint that nothing is
+        // A tool that may ask a person runs alone; a hint that nothing is
         // changed, if it is wrong, costs no more than an order of calls.
         if !self.own.is_destructive && (self.own.reads_only || self.server.plan.parallel) {
             Footprint::Reads
         } else {
             Footprint::Exclusive
         }
+    }
+
+    fn only_reads(&self, _: &Value) -> bool {
+        self.own.reads_only
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {

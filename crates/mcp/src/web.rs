@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use reqwest::{Client, NoProxy, Proxy, Url};
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::time::{Instant, sleep_until};
@@ -31,12 +30,12 @@ const OF_THE_PROTOCOL: &[&str] =
 /// Addresses that are never asked through a proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 
-/// Returns what speaks to a server.
-pub(crate) fn transport(
+/// Returns what asks a server, and how.
+pub(crate) fn client_of(
     url: &str,
     headers: &[(String, String)],
     proxy: Option<&str>,
-) -> Result<StreamableHttpClientTransport<Bounded>, ServerError> {
+) -> Result<(Bounded, StreamableHttpClientTransportConfig), ServerError> {
     let parsed = Url::parse(url).map_err(|error| {
         ServerError::Settings(format!("its url cannot be understood ({error}); see mcp_servers"))
     })?;
@@ -60,7 +59,7 @@ pub(crate) fn transport(
         .custom_headers(named)
         .max_sse_event_size(LONGEST);
     config.retry_config = Arc::new(retry);
-    Ok(StreamableHttpClientTransport::with_client(Bounded::new(client), config))
+    Ok((Bounded::new(client), config))
 }
 
 fn client(url: &Url, proxy: Option<&str>) -> Result<Client, ServerError> {

@@ -18,7 +18,7 @@ mod web {
     #[test]
     fn a_header_that_the_protocol_sets_is_refused_by_its_name() {
         let headers = [("Mcp-Session-Id".to_owned(), "hunter2".to_owned())];
-        let refused = transport("http://127.0.0.1:9/", &headers, None).map(drop).unwrap_err();
+        let refused = client_of("http://127.0.0.1:9/", &headers, None).map(drop).unwrap_err();
         let refused = refused.to_string();
         assert!(
             refused.contains("Mcp-Session-Id is one that the protocol itself sets"),

@@ -224,7 +224,7 @@ async fn pages(plan: &ServerPlan, peer: &Peer<RoleClient>) -> Result<Vec<Offered
     for _ in 0..MOST_PAGES {
         let asked = PaginatedRequestParams::default().with_cursor(cursor);
         let page = peer.list_tools(Some(asked)).await.map_err(|error| {
-            ServerError::Failed(format!("it did not tell its tools: {}", chain(&error)))
+            ServerError::Failed(format!("it did not list its tools: {}", chain(&error)))
         })?;
         let fits = |name: &str| (1..=LONGEST_NAME).contains(&name.len());
         let taken = page.tools.iter().filter(|tool| fits(&tool.name) && plan.takes(&tool.name));

@@ -19,7 +19,7 @@ const COMMON: &[&str] =
 const OF_PROGRAMS: &[&str] = &["command", "args", "env", "cwd"];
 
 /// Entries of a server that has an address.
-const OF_ADDRESSES: &[&str] = &["url", "headers", "transport"];
+const OF_ADDRESSES: &[&str] = &["url", "headers", "transport", "oauth"];
 
 /// Entries that files of a fuller setup have; they are taken and do nothing.
 const WITHOUT_EFFECT: &[&str] =
@@ -33,6 +33,9 @@ const TIMEOUT: Range = Range { min: 1, max: 86_400 };
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Range = Range { min: 1, max: 3600 };
+
+const DEFAULT_TIMEOUT: Seconds = Seconds::new(300);
+const DEFAULT_CONNECT_TIMEOUT: Seconds = Seconds::new(60);
 
 /// One server of tools. What it is started and asked with may hold secrets and
 /// is in no debug output.
@@ -52,7 +55,17 @@ pub struct McpServer {
     pub exclude: Names,
     /// Whether its tools may run beside each other.
     pub supports_parallel_tool_calls: bool,
+    origin: ServerOrigin,
     pub(super) has_entries_without_effect: bool,
+}
+
+/// Who names a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServerOrigin {
+    /// The settings.
+    Settings,
+    /// A client, as an editor does.
+    Client,
 }
 
 /// How a server is reached. Text may refer to variables as `${NAME}`.
@@ -77,7 +90,63 @@ pub enum McpConnection {
         headers: Headers,
         /// What it speaks.
         transport: McpTransport,
+        /// How it is logged in at, if it asks for that.
+        login: LoginSettings,
     },
+}
+
+/// How a server is logged in at, where the usual does not do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoginSettings {
+    /// The client that we are there; none: we have ourselves registered.
+    pub client_id: Option<String>,
+    /// What we ask to be allowed; none: what the server proposes.
+    pub scopes: Vec<String>,
+    /// The port that the browser comes back to; none: any.
+    pub callback_port: Option<u16>,
+}
+
+impl LoginSettings {
+    fn read(node: &YamlNode) -> Result<Self, ValueRefusal> {
+        let fields = Fields::read(node, "oauth", &["client_id", "scopes", "callback_port"])?;
+        let port = |node| {
+            let port = SettingInput::Node(node).scalar()?.trim().parse::<u16>();
+            port.ok().filter(|port| *port > 0).ok_or_else(|| ValueRefusal::new("is not a port"))
+        };
+        let scopes = |node| {
+            let scopes = texts(SettingInput::Node(node), r#"write it as ["read", "write"]"#)?;
+            let is_scope = |scope: &String| {
+                !scope.is_empty()
+                    && scope.bytes().all(|b| b.is_ascii_graphic() && !b"\"\\".contains(&b))
+            };
+            match scopes.iter().find(|scope| !is_scope(scope)) {
+                Some(wrong) => {
+                    Err(ValueRefusal::new(format!("holds {wrong:?}, which is no scope")))
+                }
+                None => Ok(scopes),
+            }
+        };
+        Ok(Self {
+            client_id: fields.value("client_id", text)?,
+            scopes: fields.value("scopes", scopes)?.unwrap_or_default(),
+            callback_port: fields.value("callback_port", port)?,
+        })
+    }
+
+    fn to_value(&self) -> Option<SettingValue> {
+        let mut fields = BTreeMap::new();
+        if let Some(client) = &self.client_id {
+            fields.insert("client_id".to_owned(), SettingValue::Text(client.clone()));
+        }
+        if !self.scopes.is_empty() {
+            let scopes = self.scopes.iter().cloned().map(SettingValue::Text).collect();
+            fields.insert("scopes".to_owned(), SettingValue::List(scopes));
+        }
+        if let Some(port) = self.callback_port {
+            fields.insert("callback_port".to_owned(), SettingValue::Integer(u64::from(port)));
+        }
+        (!fields.is_empty()).then_some(SettingValue::Map(fields))
+    }
 }
 
 /// What a server with an address speaks.
@@ -127,6 +196,27 @@ impl fmt::Debug for McpConnection {
 }
 
 impl McpServer {
+    /// Returns a server that something else than the settings names, as an editor does. Its texts
+    /// are taken as they are: a `${NAME}` in them must not be where a secret of the profile goes.
+    pub fn literal(connection: McpConnection) -> Self {
+        Self {
+            enabled: true,
+            connection,
+            timeout: DEFAULT_TIMEOUT,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            include: None,
+            exclude: Names::EMPTY,
+            supports_parallel_tool_calls: false,
+            origin: ServerOrigin::Client,
+            has_entries_without_effect: false,
+        }
+    }
+
+    /// Reports whether `${NAME}` in its texts stands for itself.
+    pub(crate) fn is_literal(&self) -> bool {
+        self.origin == ServerOrigin::Client
+    }
+
     /// Reads the entries of a server.
     pub(super) fn read(name: &str, node: &YamlNode) -> Result<Self, ValueRefusal> {
         let known: Vec<&str> = [OF_PROGRAMS, OF_ADDRESSES, COMMON, WITHOUT_EFFECT].concat();
@@ -161,15 +251,16 @@ impl McpServer {
         Ok(Self {
             enabled: fields.value("enabled", flag)?.unwrap_or(true),
             connection,
-            timeout: fields.value("timeout", seconds(&TIMEOUT))?.unwrap_or(Seconds::new(300)),
+            timeout: fields.value("timeout", seconds(&TIMEOUT))?.unwrap_or(DEFAULT_TIMEOUT),
             connect_timeout: fields
                 .value("connect_timeout", seconds(&CONNECT_TIMEOUT))?
-                .unwrap_or(Seconds::new(60)),
+                .unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             include,
             exclude,
             supports_parallel_tool_calls: fields
                 .value("supports_parallel_tool_calls", flag)?
                 .unwrap_or(false),
+            origin: ServerOrigin::Settings,
             has_entries_without_effect: WITHOUT_EFFECT.iter().any(|entry| has(&entry)),
         })
     }
@@ -191,8 +282,11 @@ impl McpServer {
                     put("cwd", text(&cwd.to_string_lossy()));
                 }
             }
-            McpConnection::Address { url, headers, transport } => {
+            McpConnection::Address { url, headers, transport, login } => {
                 put("url", text(url));
+                if let Some(login) = login.to_value() {
+                    put("oauth", login);
+                }
                 if !headers.is_empty() {
                     put("headers", headers.to_value());
                 }
@@ -240,6 +334,15 @@ impl McpServer {
                 "url": {"type": "string"},
                 "headers": map,
                 "transport": {"enum": ["http", "sse"]},
+                "oauth": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {
+                        "client_id": {"type": "string"},
+                        "scopes": list,
+                        "callback_port": {"type": "integer", "minimum": 1, "maximum": 65535},
+                    },
+                },
                 "enabled": {"type": "boolean"},
                 "timeout": Seconds::schema(&TIMEOUT),
                 "connect_timeout": Seconds::schema(&CONNECT_TIMEOUT),
@@ -286,6 +389,7 @@ fn address(fields: &Fields<'_>, url: String) -> Result<McpConnection, ValueRefus
         url,
         headers: fields.value("headers", Headers::read)?.unwrap_or_default(),
         transport: fields.value("transport", McpTransport::read)?.unwrap_or(McpTransport::Http),
+        login: fields.value("oauth", LoginSettings::read)?.unwrap_or_default(),
     })
 }
 

@@ -41,7 +41,7 @@ fn a_server_is_a_program_or_an_address_with_these_defaults() {
         "{a: {url: \"https://h/mcp\", headers: {X-Key: k}, transport: SSE, enabled: false, timeout: 5m, \
          tools: {include: [a, b], exclude: [c]}, supports_parallel_tool_calls: true}}",
     );
-    let McpConnection::Address { url, headers, transport } = &server.connection else {
+    let McpConnection::Address { url, headers, transport, .. } = &server.connection else {
         panic!("{server:?}");
     };
     assert_eq!((url.as_str(), *transport), ("https://h/mcp", McpTransport::Sse));

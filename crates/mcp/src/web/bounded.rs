@@ -200,7 +200,7 @@ async fn refused(
     let body = if is_json || failure.is_none() { body(response).await? } else { None };
     let body = body.unwrap_or_default();
     if let Ok(ServerJsonRpcMessage::Error(error)) = serde_json::from_slice(&body) {
-        // Who refuses a request before reading it does not know its number.
+        // A server that refuses a request before reading it does not know its number.
         let message = ServerJsonRpcMessage::error(error.error, asked.or(error.id));
         return Ok(StreamableHttpPostResponse::Json(message, None));
     }

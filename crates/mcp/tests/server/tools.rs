@@ -14,6 +14,9 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
+/// A picture of one pixel.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 /// Tools that one page of the list has.
 const PAGE: usize = 4;
 
@@ -138,7 +141,7 @@ impl ServerHandler for Workbench {
             }
             "large" => printed("0123456789".repeat(1_000_000)),
             "too_large" => printed("0123456789".repeat(1_800_000)),
-            "image" => CallToolResult::success(vec![ContentBlock::image("AAAA", "image/png")]),
+            "image" => CallToolResult::success(vec![ContentBlock::image(PIXEL, "image/png")]),
             "structured" => CallToolResult::structured(json!({"degrees": 21})),
             "progress" => {
                 let token = context.meta.get_progress_token().expect("a token");

@@ -42,7 +42,7 @@ async fn calls_return_what_the_server_says() {
     let refused = fixture.call(&servers, "refuse").await;
     assert!(refused.is_error && refused.content.contains("that is not a city"), "{refused:?}");
     let image = fixture.call(&servers, "image").await;
-    assert_eq!(image.content, "[image: image/png, 3 bytes]");
+    assert_eq!(image.content, "[image: image/png, 1x1]");
     let structured = fixture.call(&servers, "structured").await;
     assert_eq!(structured.content, "{\"degrees\":21}");
     let large = fixture.call(&servers, "large").await;
