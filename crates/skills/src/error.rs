@@ -70,6 +70,20 @@ pub enum SkillError {
         /// Why.
         reason: String,
     },
+    /// A skill could not be got from elsewhere.
+    #[error("{from} cannot be fetched: {reason}")]
+    Fetch {
+        /// Where it should have come from.
+        from: String,
+        /// Why.
+        reason: String,
+    },
+    /// An address is none of a skill.
+    #[error(transparent)]
+    Address(#[from] crate::remote::InvalidSource),
+    /// No catalogue is configured.
+    #[error("no catalogue of skills is configured; set skills.catalogue_url")]
+    NoCatalogue,
     /// The settings cannot be read.
     #[error(transparent)]
     Config(#[from] vestal_config::ConfigError),

@@ -11,6 +11,7 @@ use crate::invoke::Need;
 use crate::keys;
 use crate::manage::Staging;
 use crate::package::{Package, PackedFile};
+use crate::remote::{SkillOrigin, digest};
 use crate::skill::{INSTRUCTIONS, MAX_INSTRUCTIONS, Skill, SkillName};
 use crate::skills::Skills;
 
@@ -91,6 +92,15 @@ impl Skills {
     /// Installs a skill that was looked at. One of the same name makes place for
     /// it if the proposal says so.
     pub fn install(&self, proposal: &Proposal) -> Result<Installed, SkillError> {
+        self.install_from(proposal, None)
+    }
+
+    /// The same for a skill that is from elsewhere, which is noted.
+    pub fn install_from(
+        &self,
+        proposal: &Proposal,
+        origin: Option<&SkillOrigin>,
+    ) -> Result<Installed, SkillError> {
         let Proposal { about, package, .. } = proposal;
         let staging = Staging::enter(self.root())?;
         let name = about.name.clone();
@@ -118,6 +128,8 @@ impl Skills {
             std::fs::remove_dir_all(&new).ok();
         }
         placed?;
+        let origin = origin.map(|origin| SkillOrigin { digest: digest(package), ..origin.clone() });
+        self.note_origin(&staging, name.as_str(), origin)?;
         Ok(Installed { name, dir, files: package.files.len(), replaced: there.is_some() })
     }
 
@@ -126,6 +138,7 @@ impl Skills {
         let staging = Staging::enter(self.root())?;
         let dir = self.located(name)?.dir;
         staging.discard(&dir)?;
+        self.note_origin(&staging, name, None)?;
         self.forget_disabled(name);
         Ok(dir)
     }

@@ -1,6 +1,7 @@
 //! What the agent can look up how to do.
 
-use vestal_config::{Group, Names};
+use vestal_agent::settings::BaseUrl;
+use vestal_config::{Group, LineMode, Names, Text, TextLimits};
 
 vestal_config::keys! {
     /// Skills that are installed and not used: the agent does not see them, and the variables they
@@ -9,6 +10,22 @@ vestal_config::keys! {
         default: Names::EMPTY,
         limits: (),
         env: ["VESTAL_SKILLS_DISABLED"],
+    }
+
+    /// Address of a catalogue of skills: a web site whose sitemap names pages `/OWNER/REPOSITORY/SKILL`,
+    /// such as `https://skills.sh`. `vestal skills catalogue` lists all of it.
+    SKILLS_CATALOGUE_URL: BaseUrl = "skills.catalogue_url" {
+        default: BaseUrl::EMPTY,
+        limits: (),
+        env: ["VESTAL_SKILLS_CATALOGUE_URL"],
+    }
+
+    /// Address of the git repository of a skill in the catalogue, with `{owner}` and `{repository}`;
+    /// empty: `https://github.com/{owner}/{repository}`.
+    SKILLS_CATALOGUE_GIT: Text = "skills.catalogue_git" {
+        default: Text::EMPTY,
+        limits: TextLimits { max_bytes: 1024, lines: LineMode::One },
+        env: ["VESTAL_SKILLS_CATALOGUE_GIT"],
     }
 }
 

@@ -9,6 +9,7 @@ pub mod keys;
 mod manage;
 mod package;
 mod path;
+mod remote;
 mod skill;
 mod skills;
 mod switch;
@@ -22,6 +23,9 @@ pub use front_matter::{FrontMatter, Problem, SkillVariable};
 pub use install::{Installed, Proposal};
 pub use invoke::{Need, VariableState};
 pub use manage::{SkillChange, SkillChanged, SkillEdit};
+pub use remote::{
+    CatalogueEntry, FetchedSkill, InvalidSource, RemoteCatalogue, SkillOrigin, SkillSource,
+};
 pub use skill::{Skill, SkillName};
 pub use skills::{Skills, from_settings};
 pub use switch::SwitchedSkill;

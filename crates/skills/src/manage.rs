@@ -119,6 +119,7 @@ impl Skills {
             SkillChange::Delete => {
                 let dir = self.located(name.as_str())?.dir;
                 staging.discard(&dir)?;
+                self.note_origin(&staging, name.as_str(), None)?;
                 self.forget_disabled(name.as_str());
                 Ok(SkillChanged::Done { path: dir })
             }
