@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
 
-use similar::{Algorithm, Change, ChangeTag, DiffOp, TextDiff, capture_diff_slices};
+use vestal_diff::{DiffOp, Tag};
 
 use crate::style::{self, Style};
 use crate::text::{Line, Span};
@@ -18,27 +18,29 @@ const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 /// Returns the difference between two versions of a file as a unified diff; empty if
 /// there is none.
 pub fn between(path: &str, old: &str, new: &str) -> String {
-    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(old, new);
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let new: Vec<&str> = new.split_inclusive('\n').collect();
+    let operations = vestal_diff::diff(&old, &new, Some(DIFF_TIMEOUT));
     let mut unified = String::new();
-    for group in diff.grouped_ops(CONTEXT) {
+    for group in vestal_diff::grouped(operations, CONTEXT) {
         if unified.is_empty() {
             unified = format!("--- a/{path}\n+++ b/{path}\n");
         }
-        let changes: Vec<_> = group.iter().flat_map(|part| diff.iter_changes(part)).collect();
+        let changes = vestal_diff::changes(&group, &old, &new);
         // Counted here, because the positions of an operation are wrong after the algorithm
         // has moved it.
-        let olds = range(changes.iter().filter_map(Change::old_index));
-        let news = range(changes.iter().filter_map(Change::new_index));
+        let olds = range(changes.iter().filter_map(|change| change.old));
+        let news = range(changes.iter().filter_map(|change| change.new));
         // Writing to a string cannot fail.
         writeln!(unified, "@@ -{olds} +{news} @@").unwrap_or_default();
         for change in &changes {
-            unified.push(match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
+            unified.push(match change.tag {
+                Tag::Equal => ' ',
+                Tag::Delete => '-',
+                Tag::Insert => '+',
             });
-            unified += change.value();
-            if change.missing_newline() {
+            unified += change.text;
+            if !change.text.ends_with('\n') {
                 unified += "\n\\ No newline at end of file\n";
             }
         }
@@ -184,10 +186,7 @@ fn changed(old: &str, new: &str) -> Option<Changed> {
         return None;
     }
     let (olds, news) = (split_words(old), split_words(new));
-    let texts = |line: &'_ str, words: &[Range<usize>]| -> Vec<String> {
-        words.iter().map(|word| line[word.clone()].to_owned()).collect()
-    };
-    let operations = capture_diff_slices(Algorithm::Myers, &texts(old, &olds), &texts(new, &news));
+    let operations = vestal_diff::diff(&texts(old, &olds), &texts(new, &news), None);
     let mut changed = (Vec::new(), Vec::new());
     let mut common = 0;
     for operation in operations {
@@ -202,6 +201,10 @@ fn changed(old: &str, new: &str) -> Option<Changed> {
     }
     let whole = old.trim().len().max(new.trim().len());
     (common * 3 >= whole && common > 0).then_some(changed)
+}
+
+fn texts<'l>(line: &'l str, words: &[Range<usize>]) -> Vec<&'l str> {
+    words.iter().map(|word| &line[word.clone()]).collect()
 }
 
 /// Adds the range from the first to the last word.
