@@ -95,6 +95,10 @@ pub enum MachineRequest {
         #[n(1)]
         enclosed: EnclosedLaunch,
     },
+    /// Answered by [`MachineReply::Done`] if a container engine listens there; what follows on
+    /// the streams is a connection to its API.
+    #[n(11)]
+    Engine,
 }
 
 /// An instance to start.
@@ -104,7 +108,7 @@ pub struct LaunchOrder {
     #[n(0)]
     pub label: InstanceLabel,
     /// The settings of its guest. The machine fills in the directories, and the
-    /// environment as far as it is not told.
+    /// environment as far as it is not given.
     #[n(1)]
     pub guest: GuestSettings,
     /// Whether it is to be made.
@@ -305,7 +309,7 @@ pub enum MachineReply {
     /// The guest did not start.
     #[n(8)]
     NotStarted {
-        /// What it, or the machine, said.
+        /// The message of it or of the machine.
         #[n(0)]
         reason: String,
     },
@@ -322,6 +326,13 @@ pub enum MachineReply {
     /// The stage's program is not beside the guest's.
     #[n(11)]
     NoStage,
+    /// To [`MachineRequest::Engine`]: none can be connected to.
+    #[n(12)]
+    NoEngine {
+        /// Where it was looked for, and what was in the way.
+        #[n(0)]
+        reason: String,
+    },
     /// Something else went wrong.
     #[n(9)]
     Failed {

@@ -13,6 +13,7 @@
 //! ```
 
 mod enclosed;
+mod engine;
 mod instance;
 mod launch;
 mod places;

@@ -11,6 +11,7 @@ use vestal_wire::machine::{
 };
 
 use super::enclosed;
+use super::engine;
 use super::instance::{self, IO};
 use super::launch::{GuestLaunchError, is_input_open, launch};
 use super::places::{
@@ -27,7 +28,7 @@ pub(crate) enum Answered {
     Done,
     /// They are the connection to the guest with its socket there.
     Connect(PathBuf),
-    /// They are this connection to a guest.
+    /// They are this connection to a guest, or to a container engine.
     Connected(UnixStream),
 }
 
@@ -142,6 +143,10 @@ fn perform(
                 Err(error) => MachineReply::NotStarted { reason: error.to_string() },
             }
         }
+        MachineRequest::Engine => match engine::connect() {
+            Ok(stream) => return Ok((MachineReply::Done, Answered::Connected(stream))),
+            Err(reason) => MachineReply::NoEngine { reason },
+        },
     };
     Ok((reply, Answered::Done))
 }
