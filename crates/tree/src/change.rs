@@ -197,7 +197,11 @@ impl OpenTree {
                 return Err(Undone::Fatal(TreeError::Cancelled));
             }
             hasher.update(&piece);
-            file.write_all(&piece).map_err(|error| place.failed("write", error))?;
+            if let Err(error) = file.write_all(&piece) {
+                // What there is of it would only keep others from the rest of the disk.
+                waiting.keep &= !is_full(&error);
+                return Err(place.failed("write", error));
+            }
         }
         // All of it has come: nothing of it is of use any more if it is not what it should be.
         waiting.keep = false;
@@ -304,7 +308,13 @@ impl WriteDurability {
     }
 }
 
-/// Whoever may read a file may execute one that can be executed.
+/// Users that may read an executable file may execute it.
+/// Returns whether there is no room for more.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 fn with_execution(bits: u32, executable: bool) -> Mode {
     let bits = if executable { bits | (bits & 0o444) >> 2 } else { bits & !0o111 };
     Mode::from_raw_mode(bits)

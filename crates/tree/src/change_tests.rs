@@ -1,10 +1,15 @@
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use vestal_wire::tree::{HashedFile, Listing, TreeItem, TreeRoot, framed, framed_bytes};
+use rustix::fs::{FlockOperation, flock};
+use vestal_wire::tree::{
+    ContentHash, HashedFile, Listing, TreeItem, TreePath, TreeRoot, framed, framed_bytes,
+    partial_name,
+};
 use vestal_wire::{FileKind, TreeOp};
 
 use super::*;

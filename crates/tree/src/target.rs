@@ -93,7 +93,7 @@ impl ChangeTarget<'_> {
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return self.fresh(private);
         }
-        // Who had it may just have given it its final name.
+        // Its writer may just have given it its final name.
         let opened = fstat(&file).map_err(failed)?;
         match stat_of(&self.dir, name.as_bytes()) {
             Ok(named) if (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino) => {
@@ -185,7 +185,7 @@ impl ChangeTarget<'_> {
         }
     }
 
-    /// Exchanges what took the name of a file with the file again. Who replaces the name at this
+    /// Exchanges what took the name of a file with the file again. What replaces the name at this
     /// moment, too, wins.
     pub(crate) fn put_back(&self, old: &CStr, ours: u64) -> Result<(), Undone> {
         let (dir, name) = (&self.dir, self.name);
