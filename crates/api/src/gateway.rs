@@ -9,6 +9,7 @@ use vestal_supervisor::{
     ChildEnd, Desired, Holder, LastExit, Manager, OrderOutcome, OrderResult, SlotState, SlotStatus,
 };
 
+use crate::gateway_addresses::ForeignListenerView;
 use crate::logs::LogSource;
 
 /// The slot of the dashboard. No profile can be called so.
@@ -77,54 +78,6 @@ pub struct GatewayListenerView {
     pub address: Option<String>,
     /// What is wrong with it.
     pub error: Option<String>,
-}
-
-/// A process that listens where clients of a gateway or of the dashboard look for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForeignListenerView {
-    /// Where it listens.
-    pub address: String,
-    /// Its pid; null if it is one that this user may not look at.
-    pub pid: Option<u32>,
-    /// The name it gave itself.
-    pub process: Option<String>,
-    /// The profile and the task of the sandbox that it runs in.
-    pub sandbox: Option<ListenerSandboxView>,
-}
-
-/// The sandbox that a process runs in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListenerSandboxView {
-    /// The profile whose sandbox it is.
-    pub profile: String,
-    /// Its task.
-    pub task: String,
-}
-
-impl ForeignListenerView {
-    /// Returns the line that people read.
-    pub fn line(&self) -> String {
-        let who = match (&self.process, self.pid) {
-            (Some(name), Some(pid)) => format!("{name:?} (pid {pid})"),
-            _ => "a process of another user".to_owned(),
-        };
-        let place = self.sandbox.as_ref().map(|sandbox| {
-            format!(" in the sandbox of task {:?} of profile {}", sandbox.task, sandbox.profile)
-        });
-        format!("{who}{} listens at {}", place.unwrap_or_default(), self.address)
-    }
-
-    /// Returns what an operator can do about it.
-    pub fn advice(&self) -> String {
-        let end = match (&self.sandbox, self.pid) {
-            (Some(ListenerSandboxView { profile, task }), _) => {
-                format!("vestal -p {profile} stop -t {task:?}")
-            }
-            (None, Some(pid)) => format!("see what process {pid} is"),
-            (None, None) => "find the process as root".to_owned(),
-        };
-        format!("it is sent the keys of clients that take it for yours; {end}, then make new keys")
-    }
 }
 
 /// Who keeps gateways running.
@@ -418,6 +371,7 @@ impl From<OrderOutcome> for GatewayOutcomeView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway_addresses::ListenerSandboxView;
 
     fn view(state: SlotState, desired: Option<Desired>, reported: Option<&str>) -> GatewayView {
         GatewayView {
@@ -449,7 +403,7 @@ mod tests {
         assert_eq!(degraded.state_name(), "degraded");
         let advice = degraded.advice().unwrap();
         assert_eq!(advice, "to see why: vestal -p work gateway logs --level warn");
-        // What a process said that is gone does not make its slot degraded.
+        // The report of a process that is gone does not make its slot degraded.
         let backoff = view(SlotState::Backoff, Some(Desired::Running), Some("degraded"));
         assert_eq!(backoff.state_name(), "backoff");
         let down = view(SlotState::Stopped, Some(Desired::Running), Some("running"));

@@ -1,7 +1,9 @@
-//! Addresses of the API server that the gateways of several profiles would share.
+//! Addresses of gateways: those that several profiles would share, and processes that listen where
+//! clients look for one.
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use vestal_config::{ConfigError, Settings};
 
 use crate::keys;
@@ -61,6 +63,54 @@ pub fn api_address(settings: &Settings) -> Result<Option<(String, u64)>, ConfigE
 
 fn is_every(host: &str) -> bool {
     matches!(host, "0.0.0.0" | "::")
+}
+
+/// A process that listens where clients of a gateway or of the dashboard look for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignListenerView {
+    /// Where it listens.
+    pub address: String,
+    /// Its pid; null if it is one that this user may not look at.
+    pub pid: Option<u32>,
+    /// The name it gave itself.
+    pub process: Option<String>,
+    /// The profile and the task of the sandbox that it runs in.
+    pub sandbox: Option<ListenerSandboxView>,
+}
+
+/// The sandbox that a process runs in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenerSandboxView {
+    /// The profile whose sandbox it is.
+    pub profile: String,
+    /// Its task.
+    pub task: String,
+}
+
+impl ForeignListenerView {
+    /// Returns the line that people read.
+    pub fn line(&self) -> String {
+        let who = match (&self.process, self.pid) {
+            (Some(name), Some(pid)) => format!("{name:?} (pid {pid})"),
+            _ => "a process of another user".to_owned(),
+        };
+        let place = self.sandbox.as_ref().map(|sandbox| {
+            format!(" in the sandbox of task {:?} of profile {}", sandbox.task, sandbox.profile)
+        });
+        format!("{who}{} listens at {}", place.unwrap_or_default(), self.address)
+    }
+
+    /// Returns what an operator can do about it.
+    pub fn advice(&self) -> String {
+        let end = match (&self.sandbox, self.pid) {
+            (Some(ListenerSandboxView { profile, task }), _) => {
+                format!("vestal -p {profile} stop -t {task:?}")
+            }
+            (None, Some(pid)) => format!("see what process {pid} is"),
+            (None, None) => "find the process as root".to_owned(),
+        };
+        format!("it is sent the keys of clients that take it for yours; {end}, then make new keys")
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod agent_run;
 mod board;
-mod board_page;
 mod conversation;
 pub mod dashboard;
 mod dispatch;
@@ -16,6 +15,7 @@ mod health;
 mod job;
 pub mod keys;
 mod logs;
+mod message_lines;
 mod model;
 mod operation;
 mod profile;
@@ -29,7 +29,6 @@ mod sync;
 mod task;
 mod task_change;
 mod task_diff;
-mod task_merge;
 mod transfer;
 mod turn;
 mod usage;
@@ -39,9 +38,9 @@ pub use agent_run::{
     AgentRunView,
 };
 pub use board::{
-    AssigneeView, BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
+    AssigneeView, BoardMoveView, BoardPlaceView, BoardTileView, BoardView, CurrentBoardView,
+    DispatchPlanView, RemovedBoardView, RestoredBoardView, TaskPageView,
 };
-pub use board_page::{BoardMoveView, BoardTileView, DispatchPlanView, TaskPageView};
 pub use conversation::{
     ConversationDetailsView, ConversationView, DeletedConversationView, EXPORT_VERSION, ExportLine,
     ExportedConversationView, HitView, ParentView, RenamedConversationView, UndoneView, UsageView,
@@ -59,11 +58,13 @@ pub use file::{
 };
 pub use find::{JobNotFound, JobPrefix, closest_name};
 pub use gateway::{
-    DASHBOARD_SLOT, ForeignListenerView, GatewayExitView, GatewayListenerView, GatewayLogLineView,
-    GatewayOutcomeView, GatewayStatusView, GatewayView, ListenerSandboxView, ManagerKind,
-    ManagerView, UnitView, gateway_command, profile_order,
+    DASHBOARD_SLOT, GatewayExitView, GatewayListenerView, GatewayLogLineView, GatewayOutcomeView,
+    GatewayStatusView, GatewayView, ManagerKind, ManagerView, UnitView, gateway_command,
+    profile_order,
 };
-pub use gateway_addresses::{SharedApiAddress, api_address, shared_api_addresses};
+pub use gateway_addresses::{
+    ForeignListenerView, ListenerSandboxView, SharedApiAddress, api_address, shared_api_addresses,
+};
 pub use health::{Health, HealthCheckView, HealthReportView};
 pub use job::{
     EndCause, ExitLost, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult,
@@ -72,6 +73,7 @@ pub use job::{
 pub use logs::{
     LogSource, UnknownLogSource, agent_log_files, dashboard_log_dir, errors_log_files, log_sources,
 };
+pub use message_lines::{MessageLine, MessageLines};
 pub use model::{DefaultModelView, ListSource, ModelsView, ProviderView, explained};
 pub use operation::{OperationPhase, OperationView};
 pub use profile::{
@@ -102,8 +104,10 @@ pub use task_change::{
     BulkMovedView, CommentedView, DeletedTaskView, DetachedView, HeartbeatView, MovedView,
     TaskContextView, TaskLogView, WorkerEnd,
 };
-pub use task_diff::{ChangeView, ChangedFileView, TaskDiffView};
-pub use task_merge::{ExportedPatchView, MergeObstacleView, MergePlanView, MergedView};
+pub use task_diff::{
+    ChangeView, ChangedFileView, ExportedPatchView, MergeObstacleView, MergePlanView, MergedView,
+    TaskDiffView,
+};
 pub use transfer::{
     CopiedView, MachineAddress, TransferEndpoint, TransferError, TransferPlace, TransferPlan,
 };
