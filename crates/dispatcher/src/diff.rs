@@ -25,7 +25,7 @@ const MAX_FILE: u64 = 8 << 20;
 const MAX_CHANGED: u64 = 64 << 20;
 
 /// The most bytes of a patch.
-const MAX_PATCH: u64 = 32 << 20;
+pub(crate) const MAX_PATCH: u64 = 32 << 20;
 
 /// Which changes are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub enum DiffError {
     },
     /// The task works in a scratch directory.
     #[error(
-        "task {task} works in a scratch directory of its sandbox, which begins empty and of which no state is kept: all files in it are new, and there is nothing to compare them with"
+        "task {task} works in a scratch directory of its sandbox, which begins empty: its files are looked at there, all together"
     )]
     Scratch {
         /// The task.
@@ -246,24 +246,7 @@ impl Workspaces<'_> {
         let compare = repository
             .with("GIT_ALTERNATE_OBJECT_DIRECTORIES", scratch.objects())
             .printing_at_most(MAX_PATCH);
-        let options = ["--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];
-        let ask = |kind: &[&str]| {
-            let words = ["diff-tree", "-r"].iter().chain(&options).chain(kind);
-            words
-                .copied()
-                .chain([from.as_str(), to.as_str()])
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        let names = compare.run(ask(&["--name-status", "-z"])).await?;
-        let counts = compare.run(ask(&["--numstat", "-z"])).await?;
-        let patch = compare.run(ask(&["--patch", "--full-index", "--binary"])).await;
-        let patch = match patch {
-            Ok(patch) => Some(patch),
-            Err(WorkspaceError::TooMuch { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let files = changed_files(&names, &counts);
+        let (files, patch) = between(&compare, &from, &to).await?;
         let WorktreeRecord { tree, branch, .. } = record;
         Ok(TaskDiff { tree, branch, base: from, files, patch, left_out })
     }
@@ -338,6 +321,27 @@ impl Workspaces<'_> {
         let written = inside.run(["write-tree"]).await?;
         Ok((String::from_utf8_lossy(&written).trim_end().to_owned(), left_out))
     }
+}
+
+/// Returns the files that differ between two trees of git, and the differences unless they are too large.
+pub(crate) async fn between(
+    git: &GitAt<'_>,
+    from: &str,
+    to: &str,
+) -> Result<(Vec<ChangedFile>, Option<Vec<u8>>), WorkspaceError> {
+    let options = ["--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];
+    let ask = |kind: &[&str]| {
+        let words = ["diff-tree", "-r"].iter().chain(&options).chain(kind);
+        words.copied().chain([from, to]).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let names = git.run(ask(&["--name-status", "-z"])).await?;
+    let counts = git.run(ask(&["--numstat", "-z"])).await?;
+    let patch = match git.run(ask(&["--patch", "--full-index", "--binary"])).await {
+        Ok(patch) => Some(patch),
+        Err(WorkspaceError::TooMuch { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    Ok((changed_files(&names, &counts), patch))
 }
 
 /// Copies an index with its time. Git reads a file whose time is not older than that of the

@@ -126,7 +126,7 @@ impl GitAt<'_> {
         Self { most, ..self }
     }
 
-    /// Runs git and returns what it printed; what it said when it failed is the error.
+    /// Runs git and returns its standard output; if it fails, its standard error is the error.
     pub(crate) async fn run<A: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = A>,
@@ -155,7 +155,7 @@ impl GitAt<'_> {
         WorkspaceError::Git { command: format!("in {}", self.dir.display()), stderr }
     }
 
-    /// Runs git and returns its exit code, what it printed, and what it said.
+    /// Runs git and returns its exit code, standard output and standard error.
     pub(crate) async fn ask<A: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = A>,

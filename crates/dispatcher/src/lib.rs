@@ -3,7 +3,6 @@
 mod boards;
 mod diff;
 mod dispatcher;
-mod event;
 mod export;
 mod failpoint;
 mod gc;
@@ -13,6 +12,7 @@ mod liveness;
 mod load;
 mod locks;
 mod merge;
+mod new_files;
 mod pass;
 mod start;
 mod stop;
@@ -22,8 +22,7 @@ mod worktree;
 
 pub use boards::OpenBoards;
 pub use diff::{Change, ChangedFile, DiffError, DiffRange, TaskDiff, diff};
-pub use dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, STOP_TIMEOUTS};
-pub use event::DispatchEvent;
+pub use dispatcher::{DispatchEvent, DispatchMode, Dispatcher, DispatcherOptions, STOP_TIMEOUTS};
 pub use export::{ExportError, ExportedPatch, OnExisting, export};
 pub use gc::{CollectedLeftovers, GcPolicy, KeptTree, gc};
 pub use launcher::{LaunchError, LaunchSpec, Launched, Launcher, ProgramLauncher};
@@ -32,6 +31,7 @@ pub use locks::{WatchLock, host_lock_path, is_watched};
 pub use merge::{
     MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest, Merged, merge, plan_merge,
 };
+pub use new_files::{NewFile, diff_of_new};
 pub use stop::{Stopped, stop_worker};
 pub use workspace::{WorkspaceDir, WorkspaceError, check_workspace};
 

@@ -12,8 +12,7 @@ use vestal_board::store::Write;
 use vestal_board::verbs::{Claim, RunEnd, steps};
 use vestal_board::{Authority, Board, Error, Outcome, Result, Run, RunId, TaskId};
 
-use crate::dispatcher::Dispatcher;
-use crate::event::DispatchEvent;
+use crate::dispatcher::{DispatchEvent, Dispatcher};
 use crate::failpoint;
 use crate::load::{BoardLoads, left_over};
 use crate::locks::{DispatchLock, IfHeld};

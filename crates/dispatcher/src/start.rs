@@ -7,8 +7,7 @@ use vestal_board::verbs::RunEnd;
 use vestal_board::{Board, Error, Fence, Outcome, Result, Run, RunProcess, Task};
 use vestal_config::ProfileName;
 
-use crate::dispatcher::{Dispatcher, lock};
-use crate::event::DispatchEvent;
+use crate::dispatcher::{DispatchEvent, Dispatcher, lock};
 use crate::failpoint;
 use crate::launcher::{LaunchError, LaunchSpec, Launched};
 use crate::stop::has_reported;

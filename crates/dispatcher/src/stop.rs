@@ -10,8 +10,7 @@ use vestal_board::{Board, Error, Outcome, Result, Run, RunId, TaskId};
 use vestal_config::ProfileName;
 use vestal_process::{EndTimeouts, SessionEnd};
 
-use crate::dispatcher::{Dispatcher, lock};
-use crate::event::DispatchEvent;
+use crate::dispatcher::{DispatchEvent, Dispatcher, lock};
 use crate::failpoint;
 use crate::launcher::{LaunchSpec, Launcher};
 use crate::liveness::{ChildState, RunKey, session_of};

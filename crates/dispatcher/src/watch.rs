@@ -13,8 +13,7 @@ use vestal_board::{Board, Error, Result, Time};
 use vestal_database::Error as DatabaseError;
 
 use crate::boards::{BoardsWatch, OpenBoards};
-use crate::dispatcher::{Dispatcher, lock};
-use crate::event::DispatchEvent;
+use crate::dispatcher::{DispatchEvent, Dispatcher, lock};
 use crate::gc::{CollectedLeftovers, GcPolicy, gc, sweep_finished};
 use crate::launcher::Launcher;
 use crate::locks::IfHeld;

@@ -133,7 +133,7 @@ async fn each_exit_code_has_its_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_is_no_failure_and_a_worker_that_was_told_to_end_is_not_back_at_once() {
+async fn a_quota_is_no_failure_and_a_worker_that_was_stopped_is_not_back_at_once() {
     let fixture = DispatcherFixture::new().await;
     let quota = fixture.task(&["exit 75"]).await;
     let reported = fixture.task(&["term-self", "hang"]).await;
