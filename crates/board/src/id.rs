@@ -1,4 +1,4 @@
-//! Who and what: ids of tasks and runs, hosts, and who makes a change.
+//! Ids of tasks and runs, hosts, and authorities that change them.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::str::FromStr;

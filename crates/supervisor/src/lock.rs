@@ -119,7 +119,7 @@ impl HomeLock {
                 Err(TryLockError::WouldBlock) => {}
             }
             if tokio::time::Instant::now() >= deadline {
-                // Who it is helps people; whether it is held is known.
+                // Its name helps people; that it is held is known without it.
                 let holder = Holder::read(run_dir).ok().flatten().map(Box::new);
                 return Err(SupervisorLockError::Held { dir: run_dir.into(), holder });
             }

@@ -273,7 +273,7 @@ const FILE: &str = "current";
 /// More than any name of a board.
 const MAX_BYTES: u64 = 256;
 
-/// Who says which board is meant.
+/// The source of the choice of a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChosenBy {
     /// The environment of the process.

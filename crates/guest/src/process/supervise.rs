@@ -258,7 +258,7 @@ impl JobSupervisor<'_> {
         job.ended = job.ended.or(shell.status);
         let is_asked = matches!(job.ending, Some(Ending::Asked(_)));
         if is_asked && remaining == Remaining::Some {
-            // Whoever hears that a killed command has ended counts on it that nothing of it is left.
+            // A caller that is told that a killed command has ended relies on nothing of it being left.
             return Ok(());
         }
         if let Some(status) = job.ended.take() {

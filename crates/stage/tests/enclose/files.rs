@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use vestal_testkit::{is_alive, wait_until};
 use vestal_wire::{Bind, OverlayDirs, Purpose, Root, SandboxMount};
 
-use crate::support::{By, SHIFTED, TestSandbox, bytes, end};
+use crate::support::{self, By, SHIFTED, TestSandbox, bytes, end};
 
 #[test]
 fn a_read_only_bind_cannot_be_written_and_a_file_can_be_bound() {

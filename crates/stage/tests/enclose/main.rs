@@ -8,11 +8,11 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use support::{By, TestSandbox, bytes};
 use vestal_testkit::namespaces::{ORDINARY_USER, is_root};
-use vestal_wire::{Bind, Network, Root, SandboxMount};
+use vestal_wire::{Bind, Network, SandboxMount};
 
 #[test]
 fn a_program_becomes_the_first_process_of_a_sandbox() {

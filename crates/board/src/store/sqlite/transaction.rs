@@ -264,7 +264,7 @@ impl BoardConnections {
     /// Closes all, once those at work are done.
     pub(super) async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::SeqCst);
-        // Who is at work has a seat, and gives it back with the connection.
+        // A caller at work has a seat, and gives it back with the connection.
         let seats = self.seats.acquire_many(READERS).await;
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         let mut outcome = Ok(());
