@@ -16,7 +16,7 @@ use crate::keys;
 use crate::search::SessionSearch;
 use crate::tool::MemoryTool;
 
-/// The files of a profile as an agent's memory: the model is told what is in
+/// The files of a profile as an agent's memory: the prompt has what is in
 /// them when a conversation begins, and changes them with the tool `memory`.
 #[derive(Debug)]
 pub struct FileMemory {
@@ -166,7 +166,7 @@ pub fn files(settings: &Settings, redactor: Arc<Redactor>) -> Result<NoteFiles, 
     Ok(NoteFiles::of_home(&settings.home().dir(), limits(settings)?, redactor))
 }
 
-/// Who remembers, and the tools that go with it.
+/// The memory, and the tools that go with it.
 pub type MemoryParts = (Option<Arc<dyn Memory>>, Vec<Arc<dyn Tool>>);
 
 /// Returns who remembers, for [`vestal_agent::AgentParts`], and the tools that go with
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_too_much_the_first_notes_are_told_and_the_person_is_told_so() {
+    async fn too_many_notes_are_cut_to_the_first_and_the_person_gets_a_notice() {
         let (_dir, files) = place();
         std::fs::create_dir_all(files.dir()).unwrap();
         let text = format!("first\n§\n{}\n§\nlast", "x".repeat(200));

@@ -1,4 +1,4 @@
-//! `session_search`: what was said in earlier conversations.
+//! `session_search`: messages of earlier conversations.
 
 mod find;
 
@@ -242,9 +242,9 @@ pub(super) const fn role(stored: &Stored) -> &'static str {
     match (stored.kind, &stored.message) {
         (MessageKind::Summary, _) => "summary",
         (MessageKind::Note, _) => "note",
-        (MessageKind::Said | MessageKind::Aside, Message::User(_)) => "user",
-        (MessageKind::Said | MessageKind::Aside, Message::Assistant(_)) => "assistant",
-        (MessageKind::Said | MessageKind::Aside, Message::Tool(_)) => "tool",
+        (MessageKind::Dialogue | MessageKind::Aside, Message::User(_)) => "user",
+        (MessageKind::Dialogue | MessageKind::Aside, Message::Assistant(_)) => "assistant",
+        (MessageKind::Dialogue | MessageKind::Aside, Message::Tool(_)) => "tool",
     }
 }
 

@@ -101,7 +101,7 @@ async fn where_no_message_has_all_the_words_those_with_some_are_found() {
 }
 
 #[tokio::test]
-async fn what_was_said_around_a_message_is_read_within_bounds() {
+async fn messages_around_a_message_are_read_within_bounds() {
     let (stage, tool) = stage().await;
     let (output, failed) =
         stage.call(&tool, json!({"conversation": OLDER, "message": 3, "around": 1})).await;

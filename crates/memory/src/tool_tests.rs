@@ -76,7 +76,7 @@ async fn what_makes_no_sense_is_answered_with_what_would() {
 }
 
 #[tokio::test]
-async fn a_secret_is_left_out_of_the_note_and_the_model_is_told_so() {
+async fn a_secret_is_left_out_of_the_note_and_the_model_gets_a_notice() {
     let stage = MemoryFixture::new().await;
     let tool = tool(&stage, BOTH);
     let note = format!("the deploy key is {KEY}");

@@ -164,7 +164,7 @@ const OTHERS: usize = 1_200;
 /// Characters of all together.
 const TOGETHER: usize = 24_000;
 
-/// Reads what was said around a message.
+/// Reads the messages around a message.
 pub(super) async fn read(
     (store, redactor): (&ConversationStore, &Redactor),
     id: &ConversationId,
