@@ -9,6 +9,7 @@ mod log;
 mod prompt;
 mod report;
 mod run;
+mod scratch;
 mod workspace;
 
 pub mod tools;
@@ -19,3 +20,4 @@ pub use limits::ProcessLimits;
 pub use log::TaskLog;
 pub use report::{WorkerExit, WorkerReport};
 pub use run::{WorkerParts, run};
+pub use scratch::{ScratchError, ScratchFile, ScratchFiles, scratch_files};
