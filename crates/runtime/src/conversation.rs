@@ -14,7 +14,7 @@ use vestal_conversations::{ConversationId, Title};
 use vestal_model::Endpoint;
 use vestal_sandbox::{Isolation, Overrides, TaskName, keys};
 
-use crate::prompt::PromptContext;
+use crate::runtime::PromptContext;
 use crate::{Runtime, RuntimeError, endpoints};
 
 /// The name that the store of conversations keeps a [`SandboxChoice`] under.

@@ -1,10 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 mod conversation;
-mod model_choice;
+mod idle_memory;
 mod models;
 pub mod panics;
-mod prompt;
 mod remote_human;
 mod runtime;
 mod sandbox_command;
@@ -17,8 +16,10 @@ pub use conversation::{
     ConversationChoice, OpenRequest, Opened, SANDBOX_CHOICE, SandboxChoice, SandboxPlacement,
     Toolsets,
 };
-pub use model_choice::{ChooseModelError, ModelChoice, choose_model};
-pub use models::{ListModelsError, ProviderModels, list_models};
+pub use idle_memory::IdleMemory;
+pub use models::{
+    ChooseModelError, ListModelsError, ModelChoice, ProviderModels, choose_model, list_models,
+};
 pub use remote_human::{
     AnswerError, ApprovalReach, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion,
     RemoteQuestionKind,

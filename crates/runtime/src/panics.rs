@@ -63,7 +63,7 @@ pub async fn caught<F: Future>(what: &str, future: F) -> Option<F::Output> {
     }
 }
 
-/// Returns what a panic said.
+/// Returns the message of a panic.
 pub fn reason(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")

@@ -1,17 +1,19 @@
 //! The assembly: settings and an engine become an agent.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use vestal_agent::approvals::Remember;
 use vestal_agent::redact::Redactor;
 use vestal_agent::settings::EndpointError;
-use vestal_agent::{Agent, AgentParts, OpenError, Registry, keys};
+use vestal_agent::{Agent, AgentParts, OpenError, PromptParts, Registry, WorkspaceView, keys};
 use vestal_config::{AnyKey as _, ConfigError, ProfileName, Settings};
 use vestal_conversations::ConversationStore;
 use vestal_mcp::{ReloadableServers, ServerStatus};
 use vestal_model::{Endpoint, Models, SetupError};
-use vestal_sandbox::Engine;
+use vestal_sandbox::backend::Confinement;
+use vestal_sandbox::{Engine, Overrides, TaskName};
 use vestal_skills::Skills;
 
 use crate::schedule_tool::ScheduleTool;
@@ -49,6 +51,12 @@ impl Runtime {
         &self.agent
     }
 
+    /// Returns the same runtime, whose conversations also have the tools of a source of their own.
+    #[must_use]
+    pub fn with_source(&self, source: Arc<dyn vestal_agent::ToolSource>) -> Self {
+        Self { agent: self.agent.with_source(source), ..self.clone() }
+    }
+
     /// Returns the settings it was assembled from.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
@@ -72,7 +80,7 @@ impl Runtime {
     }
 
     /// Closes the store under all clones, which must not be used after it. What was
-    /// said is on disk already, so that a failure is logged only.
+    /// written is on disk already, so that a failure is logged only.
     #[boxed]
     pub async fn close(self) {
         if let Err(error) = self.agent.store().clone().close().await {
@@ -142,6 +150,7 @@ impl RuntimeBuilder {
             tools.add(tool);
         }
         tools.add(Arc::new(ScheduleTool::new(&settings, store.clone())));
+        vestal_web::add_to(&mut tools, &settings)?;
         let skills = vestal_skills::from_settings(&settings);
         skills.add_to(&mut tools);
         skills.equip(&engine, &redactor);
@@ -215,4 +224,71 @@ pub enum RuntimeError {
         /// The names that there are.
         known: Vec<String>,
     },
+}
+
+/// Where a sandbox has the directory that was mounted into it.
+const WORKSPACE: &str = "/workspace";
+
+/// The directory and the prompt of a conversation.
+pub(crate) struct PromptContext {
+    /// The directory on this machine that the conversation is about.
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) prompt: PromptParts,
+}
+
+impl Runtime {
+    /// Returns the parts of the prompt that every conversation of the profile has.
+    pub(crate) fn base_prompt(&self, settings: &Settings) -> Result<PromptParts, ConfigError> {
+        let instructions = settings.get(&vestal_agent::keys::AGENT_SYSTEM_PROMPT)?.value;
+        Ok(PromptParts {
+            persona: vestal_agent::persona(&settings.home().dir()),
+            instructions: instructions.get().map(str::to_owned),
+            profile: settings.home().profile().to_string(),
+            skills: self.skills.prompt(),
+            ..PromptParts::default()
+        })
+    }
+
+    /// Returns the context of a conversation that a person begins in `cwd`.
+    /// Which sandbox it gets may not be settled yet; `task` is the one whose it is, if that is known.
+    pub(crate) fn person_context(
+        &self,
+        settings: &Settings,
+        cwd: Option<PathBuf>,
+        task: Option<&TaskName>,
+        overrides: &Overrides,
+    ) -> Result<PromptContext, ConfigError> {
+        let configured = settings.get(&vestal_sandbox::keys::BACKEND)?.value.named();
+        let backend = overrides.backend.clone().or_else(|| configured.map(str::to_owned));
+        let mounts = overrides.mount.is_some()
+            || settings.get(&vestal_sandbox::keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
+        let engine = self.agent.engine();
+        // A client without a directory, such as one of a gateway, works where commands start.
+        let works_in = task.and_then(|task| engine.host_start_dir(task, overrides).ok().flatten());
+        let cwd = cwd.or(works_in);
+        let confinement = backend.as_deref().and_then(|backend| engine.confinement(backend));
+        let sees_cwd = mounts || confinement == Some(Confinement::None);
+        let prompt = PromptParts {
+            project: cwd.clone().filter(|_| sees_cwd),
+            backend,
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            workspace: cwd.clone().map(|dir| match (&overrides.mount, confinement) {
+                (Some(host), Some(Confinement::Remote)) => {
+                    WorkspaceView::Copied { host: host.clone() }
+                }
+                (Some(host), _) => mounted(host),
+                (None, Some(Confinement::Remote)) if mounts => WorkspaceView::Copied { host: dir },
+                (None, Some(Confinement::None)) => WorkspaceView::Host(dir),
+                (None, _) if mounts => mounted(&dir),
+                (None, None) => WorkspaceView::Unsettled(dir),
+                (None, _) => WorkspaceView::Unseen(dir),
+            }),
+            ..self.base_prompt(settings)?
+        };
+        Ok(PromptContext { cwd, prompt })
+    }
+}
+
+fn mounted(host: &Path) -> WorkspaceView {
+    WorkspaceView::Mounted { host: host.to_owned(), inside: WORKSPACE.into() }
 }

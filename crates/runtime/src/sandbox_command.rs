@@ -19,7 +19,7 @@ pub enum SandboxCommand {
 pub struct SandboxVerb {
     /// The verb with its arguments.
     pub words: Vec<String>,
-    /// What the model is told once it is done, unless nothing was said yet.
+    /// The notice for the model once it is done, unless the conversation is empty.
     pub remark: Option<&'static str>,
     /// The message for a person once it is done.
     pub hint: Option<String>,
@@ -89,7 +89,7 @@ impl SandboxCommand {
         }
     }
 
-    /// Returns what the model is told when its conversation has gone on in another sandbox.
+    /// Returns the notice for the model when its conversation has gone on in another sandbox.
     pub fn switch_message(from: &TaskName, to: &TaskName) -> String {
         format!(
             "The user has moved this conversation to another sandbox, that of the task {to}. Files, tools, jobs and the shell that you knew are in the sandbox of the task {from}, which you do not see any more."

@@ -23,7 +23,7 @@ use crate::schedules::{ProfileSchedules, ScheduleError};
 /// The group the tool is enabled and disabled with.
 const TOOLSET: &str = "schedule";
 
-/// Who the store says has begun the conversation of a scheduled run.
+/// The origin that the store has for the conversation of a scheduled run.
 pub const SCHEDULED_SOURCE: &str = "cron";
 
 /// The word for a delivery into the conversation of the call.

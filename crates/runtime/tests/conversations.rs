@@ -17,12 +17,12 @@ use vestal_sandbox::{Engine, Overrides, TaskName};
 use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
 /// A home with a model.
-struct Fixture {
+struct ConversationFixture {
     dir: TempDir,
     model: ScriptedModel,
 }
 
-impl Fixture {
+impl ConversationFixture {
     fn new() -> Self {
         let replies = ["one", "two", "three"].map(ScriptedReply::text);
         Self {
@@ -63,7 +63,7 @@ fn in_web() -> SandboxChoice {
 
 #[tokio::test]
 async fn a_conversation_is_resumed_in_its_sandbox_and_with_its_model() {
-    let fixture = Fixture::new();
+    let fixture = ConversationFixture::new();
     let runtime = fixture.runtime("first").await;
     let request =
         OpenRequest { placement: SandboxPlacement::In(in_web()), ..OpenRequest::new("cli") };
@@ -92,7 +92,7 @@ async fn a_conversation_is_resumed_in_its_sandbox_and_with_its_model() {
 
 #[tokio::test]
 async fn a_sandbox_that_the_caller_attached_is_not_recorded() {
-    let fixture = Fixture::new();
+    let fixture = ConversationFixture::new();
     let runtime = fixture.runtime("m").await;
     let project = Some(Path::new("/project").to_owned());
     let placement =
@@ -108,7 +108,7 @@ async fn a_sandbox_that_the_caller_attached_is_not_recorded() {
 
 #[tokio::test]
 async fn a_sandbox_that_cannot_be_read_any_more_is_reported() {
-    let fixture = Fixture::new();
+    let fixture = ConversationFixture::new();
     let runtime = fixture.runtime("m").await;
     let mut opened = open(&runtime, OpenRequest::new("cli")).await;
     talk(&mut opened).await;
@@ -126,7 +126,7 @@ async fn a_sandbox_that_cannot_be_read_any_more_is_reported() {
 
 #[tokio::test]
 async fn an_unknown_toolset_is_refused_with_those_there_are() {
-    let fixture = Fixture::new();
+    let fixture = ConversationFixture::new();
     let runtime = fixture.runtime("m").await;
     let toolsets = Toolsets::Only(vec!["terminl".to_owned()]);
     let request = OpenRequest { toolsets, ..OpenRequest::new("test") };
