@@ -56,7 +56,7 @@ async fn take_up_all(turns: Turns, runs: Option<Runs>, state: &StateFile) {
     }
     if !alone.is_empty() {
         let text = format!(
-            "the gateway died three times over a turn, which is not resumed again; say something in the conversation to go on: {}",
+            "the gateway died three times over a turn, which is not resumed again; send a message in the conversation to go on: {}",
             alone.join(", ")
         );
         tracing::error!("{text}");

@@ -294,6 +294,7 @@ impl Gateway {
                 Ok(()) = activity.changed(), if !is_changed => is_changed = true,
                 _ = tick.tick(), if is_changed => {
                     is_changed = false;
+                    turns.memory().used();
                     let now = activity.borrow_and_update().agents();
                     if now != written {
                         written = now;

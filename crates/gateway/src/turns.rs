@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{ConversationId, ConversationStore};
-use vestal_runtime::Runtime;
+use vestal_runtime::{IdleMemory, Runtime};
 
-use admission::WorkAdmission;
+use admission::{Activity, WorkAdmission};
 pub(crate) use admission::{Drained, TurnRefused};
 pub(crate) use handle::{PreparedTurn, StartedTurn, TurnRequest};
 pub(crate) use resume::Resumption;
@@ -30,17 +30,22 @@ pub(crate) struct Turns(Arc<TurnsState>);
 struct TurnsState {
     runtime: Runtime,
     admission: WorkAdmission,
+    memory: IdleMemory,
     /// How many were ever begun.
     begun: AtomicU64,
-    /// Who waits for news of background jobs, by conversation: a number and what ends it.
+    /// Waiters for news of background jobs, by conversation: a number and what ends it.
     watching: Mutex<HashMap<ConversationId, (u64, CancellationToken)>>,
 }
 
 impl Turns {
+    /// Returns turns of this agent, within a runtime.
     pub(crate) fn new(runtime: Runtime, limit: usize) -> Self {
+        let admission = WorkAdmission::new(limit);
+        let activity = admission.activity();
         Self(Arc::new(TurnsState {
             runtime,
-            admission: WorkAdmission::new(limit),
+            admission,
+            memory: IdleMemory::start(move || *activity.borrow() != Activity::default()),
             begun: AtomicU64::new(0),
             watching: Mutex::default(),
         }))
@@ -53,6 +58,11 @@ impl Turns {
 
     pub(crate) fn store(&self) -> &ConversationStore {
         self.0.runtime.agent().store()
+    }
+
+    /// Returns what gives memory back while there is no work.
+    pub(crate) fn memory(&self) -> &IdleMemory {
+        &self.0.memory
     }
 
     fn admission(&self) -> &WorkAdmission {

@@ -189,7 +189,7 @@ impl UnfinishedTurn {
     pub(crate) fn standing(&self, since: &[Stored]) -> TurnStanding {
         let dialogue: Vec<&Stored> = since
             .iter()
-            .filter(|stored| stored.kind == MessageKind::Said)
+            .filter(|stored| stored.kind == MessageKind::Dialogue)
             .filter(|stored| matches!(stored.message, Message::User(_)))
             .collect();
         if dialogue.iter().any(|stored| stored.standing == MessageStanding::Undone) {
@@ -239,6 +239,9 @@ pub(crate) struct Commitment {
 }
 
 impl Commitment {
+    /// The entry of a conversation's state that it is.
+    pub(crate) const STATE: &str = NAME;
+
     /// Stores that a turn runs, or that background jobs are waited for.
     pub(crate) async fn store(
         store: &ConversationStore,
@@ -342,7 +345,7 @@ mod tests {
     fn stored(seq: i64, message: Message) -> Stored {
         Stored {
             seq: Seq(seq),
-            kind: MessageKind::Said,
+            kind: MessageKind::Dialogue,
             standing: MessageStanding::Active,
             at: jiff::Timestamp::UNIX_EPOCH,
             message,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::process::{anonymous, proportional, resident};
+use vestal_bench::program::{anonymous, proportional, resident};
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_testkit::processes::{cpu_ticks, processes_with};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use vestal_bench::Result;
-use vestal_bench::process::{anonymous, proportional, resident};
+use vestal_bench::program::{anonymous, proportional, resident};
 use vestal_bench::report::{Bar, BenchRow, Figure};
 
 use crate::Plan;

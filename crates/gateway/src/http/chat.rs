@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vestal_agent::{TurnOutcome, TurnResult};
 use vestal_conversations::ConversationId;
@@ -190,14 +190,14 @@ impl CompletionHead {
         })
     }
 
-    fn chunk(&self, delta: &Value, finish_reason: Option<&str>) -> Value {
-        json!({
-            "id": self.id,
-            "object": "chat.completion.chunk",
-            "created": self.created,
-            "model": self.model,
-            "choices": [{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason }],
-        })
+    fn chunk<D>(&self, delta: D, finish_reason: Option<&'static str>) -> Chunk<'_, D> {
+        Chunk {
+            id: &self.id,
+            object: "chat.completion.chunk",
+            created: self.created,
+            model: &self.model,
+            choices: [ChunkChoice { index: 0, delta, logprobs: (), finish_reason }],
+        }
     }
 
     fn usage_chunk(&self, result: &TurnResult) -> Value {
@@ -210,6 +210,30 @@ impl CompletionHead {
             "usage": usage(&result.usage),
         })
     }
+}
+
+/// A piece of a streamed answer. One is made for every few words, so it borrows what it says.
+#[derive(Serialize)]
+struct Chunk<'a, D> {
+    id: &'a str,
+    object: &'static str,
+    created: i64,
+    model: &'a str,
+    choices: [ChunkChoice<D>; 1],
+}
+
+#[derive(Serialize)]
+struct ChunkChoice<D> {
+    index: u8,
+    delta: D,
+    logprobs: (),
+    finish_reason: Option<&'static str>,
+}
+
+/// Words of an answer.
+#[derive(Serialize)]
+struct ContentDelta<'a> {
+    content: &'a str,
 }
 
 fn finish_reason(outcome: &TurnOutcome) -> &'static str {

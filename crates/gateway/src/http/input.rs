@@ -9,7 +9,7 @@ use vestal_runtime::{ConversationChoice, OpenRequest};
 use super::error::ApiError;
 use crate::turns::TurnRequest;
 
-/// Who the store says has begun a conversation.
+/// The origin of a conversation, as the store has it.
 pub(super) const SOURCE: &str = "api_server";
 
 /// The content of a message: text, or parts in order.

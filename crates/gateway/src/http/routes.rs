@@ -42,6 +42,7 @@ pub(super) fn router(app: ApiState) -> Router {
         .layer(RequestBodyTimeoutLayer::new(app.server.timeouts.piece))
         .layer(cors(&app.server.cors_origins))
         .layer(middleware::map_response(harden))
+        .layer(middleware::map_request_with_state(app.clone(), use_memory))
         // Last, so that it is around all of the others.
         .layer(middleware::from_fn(request_log::log))
         .with_state(app)
@@ -57,7 +58,7 @@ pub fn openapi_document() -> Value {
 async fn document() -> impl IntoResponse {
     static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
     let made = || DOCUMENT.get_or_init(|| openapi_document().to_string().into()).clone();
-    // Whoever comes while it is made waits for it, and should not hold up others.
+    // A request that comes while it is made waits for it, and should not hold up others.
     let document = tokio::task::spawn_blocking(made).await;
     let document = document.map_err(|error| ApiError::internal(error.to_string()))?;
     Ok::<_, ApiError>(([(header::CONTENT_TYPE, "application/json")], document))
@@ -226,6 +227,12 @@ fn cors(origins: &[String]) -> CorsLayer {
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .allow_headers(taken)
         .expose_headers([session, HeaderName::from_static("mcp-session-id")])
+}
+
+/// A server that is asked needs what it had given back.
+async fn use_memory(State(app): State<ApiState>, request: Request) -> Request {
+    app.turns.memory().used();
+    request
 }
 
 async fn harden(mut response: Response) -> Response {

@@ -434,7 +434,7 @@ mod tests {
         ] {
             let stored = Stored {
                 seq: Seq(1),
-                kind: MessageKind::Said,
+                kind: MessageKind::Dialogue,
                 standing: MessageStanding::Active,
                 at: jiff::Timestamp::UNIX_EPOCH,
                 message,

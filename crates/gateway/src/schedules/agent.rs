@@ -190,13 +190,7 @@ async fn run_turn(
     stop: &CancellationToken,
 ) -> TurnResult {
     let control = conversation.control();
-    let mut turn = Box::pin(conversation.run(message, events));
-    tokio::select! {
-        biased;
-        result = &mut turn => return result,
-        () = control.interrupt_when(stop) => {}
-    }
-    turn.await
+    control.interruptible(stop, conversation.run(message, events)).await
 }
 
 /// Returns what a turn came to. Only an answer is a success.

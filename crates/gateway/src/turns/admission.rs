@@ -1,4 +1,4 @@
-//! Who may begin work, how much of it there is at once, and how a drain ends all of it.
+//! Which work may begin, how much of it there is at once, and how a drain ends all of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,6 +136,11 @@ impl WorkAdmission {
         }
     }
 
+    /// Returns what is in progress, now and whenever it changes.
+    pub(super) fn activity(&self) -> watch::Receiver<Activity> {
+        self.activity.subscribe()
+    }
+
     /// Counts work from now on.
     fn begin(&self, work: AdmittedWork, slot: Option<OwnedSemaphorePermit>) -> InProgress {
         self.activity.send_modify(|activity| *activity.of(work) += 1);
@@ -227,7 +232,7 @@ impl Turns {
 
     /// Returns what is in progress, and learns of changes.
     pub(crate) fn activity(&self) -> watch::Receiver<Activity> {
-        self.admission().activity.subscribe()
+        self.admission().activity()
     }
 
     /// Lets a turn begin that somebody else runs. It counts as all others do, and a drain waits

@@ -162,13 +162,13 @@ impl Turns {
         let conversation = self.open(open, history, human).await?;
         let last = conversation.last_seq();
         if follows.is_some() && follows != last {
-            Box::pin(close(conversation)).await;
+            Box::pin(close(conversation, None)).await;
             return Err(TurnRefused::MovedOn);
         }
         let unfinished = recorded(UnfinishedTurn::new(owner, last));
         let stored = Commitment::store(self.store(), conversation.id(), Some(&unfinished)).await;
         if let Err(error) = stored {
-            Box::pin(close(conversation)).await;
+            Box::pin(close(conversation, None)).await;
             return Err(error.into());
         }
         failpoint::reach("turn.recorded");
@@ -238,12 +238,18 @@ impl Turns {
         let is_done = matches!(rest, Rest::Nothing);
         // Also when the client is gone: jobs of earlier turns are still watched.
         match rest {
+            Rest::Nothing if jobs.is_none() => {
+                // The most usual end. A crash before it leaves a turn that has its answer.
+                failpoint::reach("turn.settled");
+                Box::pin(close(conversation, Some(Commitment::STATE))).await;
+                return None;
+            }
             Rest::Nothing => self.record(conversation.id(), None, jobs.as_ref()).await,
             Rest::Turn(turn) => self.record(conversation.id(), Some(&turn), jobs.as_ref()).await,
             Rest::Unchanged => {}
         }
         failpoint::reach("turn.settled");
-        Box::pin(close(conversation)).await;
+        Box::pin(close(conversation, None)).await;
         jobs.filter(|_| is_done && !interrupt.by_owner.is_cancelled())
     }
 
@@ -255,7 +261,7 @@ impl Turns {
     ) -> Option<JobWatch> {
         let jobs = conversation.job_watch().filter(|_| watching == Watching::GoesOn);
         self.record(conversation.id(), None, jobs.as_ref()).await;
-        Box::pin(close(conversation)).await;
+        Box::pin(close(conversation, None)).await;
         jobs
     }
 
@@ -412,9 +418,10 @@ pub(crate) fn answered_for_tests(text: &str) -> TurnResult {
     answered("20260131-100000-k3v9qd".parse().unwrap(), text.to_owned())
 }
 
-async fn close(conversation: Conversation) {
+/// Closes a conversation; an entry of its state goes with the record of its end.
+async fn close(conversation: Conversation, settled: Option<&str>) {
     let id = conversation.id().clone();
-    if let Err(error) = conversation.close(EndReason::OneShot).await {
+    if let Err(error) = conversation.close_without(EndReason::OneShot, settled).await {
         tracing::warn!(conversation = %id, %error, "a conversation was not closed");
     }
 }

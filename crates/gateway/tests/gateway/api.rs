@@ -33,7 +33,7 @@ async fn a_session_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn what_the_client_says_was_said_reaches_the_model() {
+async fn the_history_that_a_client_sends_reaches_the_model() {
     let gateway = TestGateway::start(echo()).await;
     let body = json!({ "messages": [
         { "role": "system", "content": "You are a baker." },
@@ -123,7 +123,7 @@ async fn only_health_is_served_without_the_key() {
 }
 
 #[tokio::test]
-async fn runs_beyond_the_limit_are_refused_and_told_when_to_come_back() {
+async fn runs_beyond_the_limit_are_refused_with_the_time_to_retry() {
     let held =
         Script::replies([ScriptedReply::text("slow").hold_after(0), ScriptedReply::text("next")]);
     let gateway = TestGateway::start_with(held, &["api_server.max_concurrent_runs=1"]).await;

@@ -92,7 +92,7 @@ async fn a_turn_that_runs_has_its_time_and_new_ones_are_refused() {
 }
 
 #[tokio::test]
-async fn a_turn_that_does_not_end_in_time_is_interrupted_and_told_so() {
+async fn a_turn_that_does_not_end_in_time_is_interrupted_and_its_client_gets_the_reason() {
     let held = Script::replies([ScriptedReply::text("too late").hold_after(0)]);
     let gateway = TestGateway::start(held).await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }] });

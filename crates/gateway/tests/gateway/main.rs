@@ -15,6 +15,5 @@ mod responses;
 mod runs;
 mod sandboxes;
 mod schedules;
-mod sessions;
 mod support;
 mod websocket;

@@ -59,7 +59,7 @@ async fn what_is_not_to_be_kept_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_what_the_agent_said_and_did_in_order() {
+async fn a_stream_has_the_agents_messages_and_calls_in_order() {
     let gateway = TestGateway::start(Script::replies([
         ScriptedReply::tool_call("terminal", json!({ "command": "echo lantern" }))
             .with_text("let me look"),

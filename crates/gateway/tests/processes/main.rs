@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod crashes;
-mod disk;
 mod fixture;
 mod resume;
 mod runs;

@@ -73,7 +73,7 @@ async fn a_turn_that_a_kill_cut_off_is_resumed_once() {
 }
 
 #[tokio::test]
-async fn a_turn_that_a_drain_interrupted_is_resumed_and_told_who_stopped_it() {
+async fn a_turn_that_a_drain_interrupted_is_resumed_and_names_who_stopped_it() {
     let fixture = GatewayFixture::new(heard().hold_after(0));
     let first = fixture.start();
     let session = fixture.start_job().await;

@@ -9,7 +9,7 @@ use futures_util::stream;
 use serde_json::json;
 use vestal_agent::TurnEvent;
 
-use super::{CompletionHead, finish_reason};
+use super::{CompletionHead, ContentDelta, finish_reason};
 use crate::http::error::ApiError;
 use crate::http::sse::{self, data};
 use crate::http::words::{Diverged, StreamedWords};
@@ -31,9 +31,9 @@ pub(super) async fn response(
         is_over: false,
         is_diverged: false,
     };
-    chunks.ready.push_back(data(
-        &chunks.answer.chunk(&json!({ "role": "assistant", "content": "" }), None),
-    ));
+    chunks
+        .ready
+        .push_back(data(&chunks.answer.chunk(json!({ "role": "assistant", "content": "" }), None)));
     let is_nothing_but_head = |chunks: &Chunks| chunks.ready.len() == 1 && !chunks.is_over;
     while is_nothing_but_head(&chunks) {
         if let Some(error) = chunks.advance().await {
@@ -95,7 +95,7 @@ impl Chunks {
             TurnEvent::Text { text } => match self.words.add(text) {
                 Ok("") => {}
                 Ok(new) => {
-                    let chunk = self.answer.chunk(&json!({ "content": new }), None);
+                    let chunk = self.answer.chunk(ContentDelta { content: new }, None);
                     self.ready.push_back(data(&chunk));
                 }
                 // The turn goes on to its end, so that the session has the whole answer.
@@ -133,11 +133,11 @@ impl Chunks {
         }
         // Words that came in no event: the summary of a turn that was stopped at its limit.
         if self.words.is_empty() && !result.text.is_empty() {
-            self.ready
-                .push_back(data(&self.answer.chunk(&json!({ "content": result.text }), None)));
+            let delta = ContentDelta { content: &result.text };
+            self.ready.push_back(data(&self.answer.chunk(delta, None)));
         }
         let reason = finish_reason(&result.outcome);
-        self.ready.push_back(data(&self.answer.chunk(&json!({}), Some(reason))));
+        self.ready.push_back(data(&self.answer.chunk(json!({}), Some(reason))));
         if self.include_usage {
             self.ready.push_back(data(&self.answer.usage_chunk(&result)));
         }

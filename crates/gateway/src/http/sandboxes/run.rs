@@ -9,8 +9,8 @@ use axum::extract::rejection::JsonRejection;
 use axum::routing::post;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use vestal_api::{RunSandboxView, RunView, SandboxBefore};
-use vestal_sandbox::{Command, CommandInput, Error, Overrides};
+use vestal_api::{RunSandboxView, RunView};
+use vestal_sandbox::{Command, CommandInput, Overrides};
 
 use super::SandboxTarget;
 use crate::http::ApiState;
@@ -97,17 +97,8 @@ async fn run(
     };
     let background = request.background;
     let command = command(request, limit)?;
-    // What the engine knows of a sandbox it holds is what it was when this process asked first.
-    let before = match target.engine.observe(&target.task).await {
-        Ok(_) => Some(SandboxBefore::Running),
-        Err(Error::Stopped { .. }) => Some(SandboxBefore::Stopped),
-        Err(_) => None,
-    };
     let sandbox = target.engine.sandbox_with(&target.task, &overrides).await?;
-    let mut about = RunSandboxView::new(&sandbox, sandbox.instance().await);
-    if let Some(before) = before {
-        (about.state_before, about.attached) = (before, true);
-    }
+    let about = RunSandboxView::new(&sandbox, sandbox.instance().await);
     let mut view = RunView { sandbox: Some(about), ..RunView::default() };
     if background {
         view.set_started(&sandbox.spawn(command).await?);
