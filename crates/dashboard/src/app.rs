@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::middleware;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use vestal_config::{Environment, Home};
 use vestal_operations::Runner;
+use vestal_runtime::IdleMemory;
 
 use crate::assets;
 use crate::auth::{self, Audit, AuthStore, LoginState, Oidc, Tickets, audit_log_files};
@@ -42,6 +44,8 @@ pub(crate) struct AppState {
     pub(crate) previews: Previews,
     pub(crate) watch: Watch,
     pub(crate) host: Arc<dyn ProgramHost>,
+    /// Gives memory back while no page asks for anything.
+    pub(crate) memory: IdleMemory,
     /// Ends streams: the server stops.
     pub(crate) stop: CancellationToken,
 }
@@ -128,6 +132,7 @@ impl Dashboard {
             samples: UsageSamples::default(),
             previews: Previews::new(settings.preview_base.clone(), settings.public_url.clone()),
             host,
+            memory: IdleMemory::start(|| false),
             stop: CancellationToken::new(),
         });
         // Last: who finds the file may ask for a link at once.
@@ -190,7 +195,15 @@ fn routes(app: &App) -> Routes<App> {
 fn router(app: &App) -> Router {
     let behind_gate = routes(app).finish(Arc::clone(app), shell::not_found);
     // Previews have hosts of their own, at which nothing of the dashboard answers.
-    behind_gate.layer(middleware::from_fn_with_state(Arc::clone(app), preview::divert))
+    behind_gate
+        .layer(middleware::from_fn_with_state(Arc::clone(app), preview::divert))
+        .layer(middleware::map_request_with_state(Arc::clone(app), use_memory))
+}
+
+/// A server that is asked needs what it had given back.
+async fn use_memory(State(app): State<App>, request: Request) -> Request {
+    app.memory.used();
+    request
 }
 
 /// Returns an address that a browser on this machine can open.

@@ -17,9 +17,10 @@ use vestal_api::{
     DispatchPlanView, GatewayStatusView, HealthReportView, SchedulesRunner, WorkerEnd,
 };
 use vestal_board::boards::{Boards, BoardsError, ListedBoard, Slug};
-use vestal_board::{Board, Run};
+use vestal_board::{Board, Run, TaskId};
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_conversations::ConversationStore;
+use vestal_dispatcher::TaskDiff;
 use vestal_operations::WatchedOperations;
 use vestal_sandbox::{CLOSE_WITHIN, Engine, SandboxSummary};
 use vestal_schedules::ScheduleStore as Schedules;
@@ -65,6 +66,10 @@ pub trait ProgramHost: Send + Sync + fmt::Debug {
 
     /// Says what a dispatcher of this host would do with a board now.
     async fn dispatch_plan(&self, board: &Slug) -> Result<DispatchPlanView, String>;
+
+    /// Returns what a task has made in the scratch directory of its sandbox, or says why that cannot be
+    /// looked at. Nothing is started for it.
+    async fn scratch_diff(&self, board: &Board, task: &TaskId) -> Result<TaskDiff, String>;
 
     /// Stops the worker of a run that has ended, if it is on this host.
     async fn stop_worker(&self, board: &Board, run: &Run) -> WorkerEnd;

@@ -28,7 +28,7 @@ function Provider({ provider, view, text, choose }) {
   const models = provider.models.filter((model) => `${provider.provider}:${model.id} ${model.name ?? ""}`.toLowerCase().includes(text.toLowerCase()));
   const shown = all ? models : models.slice(0, SHOWN);
   const isDefault = (model) => view.default?.provider === provider.provider && view.default?.model === model.id;
-  return html`<${Card} title=${provider.provider} tone=${provider.error ? "bad" : ""} actions=${html`<span class="quiet">${models.length} models${provider.fetched_at ? html`, listed <${When} at=${provider.fetched_at} />` : ""}</span>`}>
+  return html`<${Card} title=${provider.provider} tone=${provider.error ? "bad" : ""} actions=${html`<span class="quiet">${models.length === 1 ? "1 model" : `${models.length} models`}${provider.fetched_at ? html`, listed <${When} at=${provider.fetched_at} />` : ""}</span>`}>
     ${provider.error && html`<p class="why">${provider.error}</p>`}
     <ul class="plain">${shown.map((model) => html`<li class="line" key=${model.id}>
       <code>${model.id}</code> ${isDefault(model) && html`<${Badge} word="in use" tone="good" />`}

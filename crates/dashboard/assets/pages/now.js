@@ -2,6 +2,7 @@
 import { Action, api, Badge, bytes, Card, Command, Empty, html, link, Loaded, plain, profile, Troubles, useLive, useState, When } from "../lib.js";
 import { NoticeSwitch } from "../notices.js";
 import { Meter } from "../plot.js";
+import { gatewayState, gatewayTroubles } from "./operations.js";
 import { SandboxRow } from "./sandboxes.js";
 import { statusTone } from "./board.js";
 import { cost, count, isPriced } from "./task.js";
@@ -69,6 +70,11 @@ function Asked({ one, reload }) {
   </li>`;
 }
 
+/** How often models were asked, in words. */
+function calls(spent) {
+  return spent.calls === 1 ? "1 call" : `${count(spent.calls)} calls`;
+}
+
 export function Now() {
   const live = useLive(link("/api/now"), ["board", "sandboxes"]);
   // Apart, since words of conversations are news all the time.
@@ -76,7 +82,7 @@ export function Now() {
   const ledger = useLive(link("/api/usage", { by: "profile", days: 1, zone: zone() }), ["conversations"]);
   const gateways = useLive("/api/gateways", ["gateways"]);
   const unread = (ledger.data?.unread ?? []).map((one) => ({ subject: `what profile ${one.profile} spent`, detail: one.error, advice: "" }));
-  const failing = (gateways.data?.gateways ?? []).filter((one) => one.reason && one.state !== "running" && (!profile() || one.profile === profile()));
+  const failing = (gateways.data?.gateways ?? []).filter((one) => gatewayTroubles(one).length > 0 && (!profile() || one.profile === profile()));
   const questions = asked.data?.questions ?? [];
   const unasked = asked.error ? [{ subject: "questions of conversations", detail: asked.error.message, advice: asked.error.advice }] : (asked.data?.troubles ?? []);
   return html`<h1>Now${profile() && html` <small>${profile()}</small>`}</h1>
@@ -88,8 +94,8 @@ export function Now() {
       <${Troubles} troubles=${[...now.troubles, ...unread, ...unasked]} />
       ${gateways.error && html`<${Troubles} troubles=${[{ subject: "gateways", detail: gateways.error.message, advice: gateways.error.advice }]} />`}
       ${disk?.low && html`<${Card} title="The disk is nearly full" tone="bad"><p>${bytes(disk.free_bytes)} are left of ${bytes(disk.total_bytes)} in <code>${plain(disk.path)}</code>. What is no longer needed: <${Command} line="vestal prune --dry-run" /></p></${Card}>`}
-      ${failing.map((one) => html`<${Card} title=${`Gateway of ${one.profile}: ${one.state}`} tone="bad" key=${one.profile} actions=${html`<a href=${link("/logs", { profile: one.profile })}>log</a>`}>
-        <p class="why">${plain(one.reason ?? "")}</p></${Card}>`)}
+      ${failing.map((one) => html`<${Card} title=${`Gateway of ${one.profile}: ${gatewayState(one)}`} tone="bad" key=${one.profile} actions=${html`<a href=${link("/logs", { profile: one.profile })}>log</a>`}>
+        ${gatewayTroubles(one).map((words) => html`<p class="why" key=${words}>${plain(words)}</p>`)}</${Card}>`)}
       <${Card} title=${`Needs you (${total})`} actions=${html`<${NoticeSwitch} />`}>
         ${total > 0
           ? html`<ul class="plain">${questions.map((one) => html`<${Asked} one=${one} reload=${asked.reload} key=${`${one.profile}/${one.session}/${one.id}`} />`)}
@@ -104,8 +110,8 @@ export function Now() {
             : !spent
             ? html`<p class="quiet">…</p>`
             : spent.calls > 0
-            ? html`<p class="big">${isPriced(spent) ? cost(spent) : `${count(spent.calls)} calls`}</p>${!isPriced(spent) && html`<p class="quiet">What they cost is not known: <code>model.prices</code> has no price of the model.</p>`}
-              <p class="quiet">${isPriced(spent) && html`${count(spent.calls)} calls · `} ${count(spent.input_tokens + spent.cache_read_tokens)} tokens sent · ${count(spent.output_tokens)} written</p>`
+            ? html`<p class="big">${isPriced(spent) ? cost(spent) : calls(spent)}</p>${!isPriced(spent) && html`<p class="quiet">What they cost is not known: <code>model.prices</code> has no price of the model.</p>`}
+              <p class="quiet">${isPriced(spent) && html`${calls(spent)} · `} ${count(spent.input_tokens + spent.cache_read_tokens)} tokens sent · ${count(spent.output_tokens)} written</p>`
             : html`<${Empty}>Nothing since midnight.</${Empty}>`}
         </${Card}>
         ${disk && html`<${Card} title="Disk"><p class="big">${bytes(disk.free_bytes)} free</p>

@@ -1,7 +1,23 @@
 // Gateways, logs and the doctor.
 import { Action, address, api, Badge, Card, Command, Empty, go, html, link, Loaded, plain, profile, span, useEffect, useLive, useRef, useState, When } from "../lib.js";
 
-const GATEWAY_TONES = { running: "good", failed: "bad", backoff: "warn", starting: "warn", stopping: "warn" };
+const GATEWAY_TONES = { running: "good", degraded: "bad", down: "bad", failed: "bad", backoff: "warn", starting: "warn", stopping: "warn" };
+
+/** The word that people read for a gateway's state, as `vestal gateway status` has it. */
+export function gatewayState(gateway) {
+  if (gateway.state === "running" && gateway.reported === "degraded") return "degraded";
+  if (gateway.state === "stopped" && gateway.desired === "running") return "down";
+  return gateway.state;
+}
+
+/** Why a gateway is not as it should be, in sentences; nothing if it is. */
+export function gatewayTroubles(gateway) {
+  const state = gatewayState(gateway);
+  const parts = state === "degraded" ? gateway.listeners.filter((one) => one.error).map((one) => `${one.name}: ${one.error}`) : [];
+  const others = gateway.foreign_listeners.map((one) => `Another process${one.pid ? `, ${one.pid}` : ""} listens at ${one.address}, where clients look for this gateway: they send it their keys.`);
+  const own = gateway.reason && (state !== "running" || parts.length + others.length > 0) ? [gateway.reason] : [];
+  return [...own, ...parts, ...others];
+}
 
 /** Starting may take as long as the gateway does; stopping lets turns come to their end. */
 function GatewayButtons({ gateway, reload }) {
@@ -28,13 +44,15 @@ export function Gateways() {
         : html`Kept by ${view.manager.kind}, process ${view.manager.pid ?? "?"}.`}</p></${Card}>
       ${view.gateways.filter(isShown).map((gateway) => html`<${Card} title=${gateway.profile} key=${gateway.profile}
         actions=${html`<a href=${link("/logs", { profile: gateway.profile })}>log</a>`}>
-        <p class="line"><${Badge} word=${gateway.state} tone=${GATEWAY_TONES[gateway.state]} />
+        <p class="line"><${Badge} word=${gatewayState(gateway)} tone=${GATEWAY_TONES[gatewayState(gateway)]} />
           <span class="quiet">${gateway.pid ? `process ${gateway.pid} · ` : ""}${gateway.up_seconds !== null ? `up ${span(gateway.up_seconds)}${gateway.restarts ? " · " : ""}` : ""}${gateway.restarts === 0 ? "" : gateway.restarts === 1 ? "1 restart" : `${gateway.restarts} restarts`}</span></p>
         ${gateway.reason && html`<p class="why">${gateway.reason}</p>`}
         <${GatewayButtons} gateway=${gateway} reload=${live.reload} />
         ${gateway.last_exit && html`<p class="quiet">last exit: ${gateway.last_exit.how}, <${When} at=${gateway.last_exit.at} /></p>`}
         <ul class="plain">${gateway.listeners.map((one) => html`<li class="line" key=${one.name}><strong>${one.name}</strong> ${one.state}
-          <span class="quiet">${one.address ?? ""}</span>${one.error && html`<p class="why">${one.error}</p>`}</li>`)}</ul>
+          <span class="quiet">${one.address ?? ""}</span>${one.error && html`<p class="why">${one.error}</p>`}</li>`)}
+          ${gateway.foreign_listeners.length > 0 && html`<li class="line"><strong>${gateway.foreign_listeners.length === 1 ? "a stranger" : "strangers"}</strong>
+            ${gatewayTroubles({ ...gateway, reason: null, listeners: [] }).map((words) => html`<p class="why" key=${words}>${plain(words)}</p>`)}</li>`}</ul>
       </${Card}>`)}`}
     </${Loaded}>`;
 }

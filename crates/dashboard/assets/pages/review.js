@@ -391,13 +391,15 @@ export function Review({ board, task }) {
             ${live.error.code === "no_base" && html`<${Verdict} path=${path} task=${about.task} attempt="" reload=${details.reload} mayMerge=${false} />`}`
         : html`<${Loaded} live=${live}>${(diff) => html`
           <p class="quiet">${diff.files.length} ${diff.files.length === 1 ? "file" : "files"}, <span class="plus">+${total(diff, "added")}</span> <span class="minus">−${total(diff, "removed")}</span>${" "}
-            · branch <code>${plain(diff.branch)}</code> against <code>${diff.base.slice(0, 12)}</code>${about.task.updated_at ? html` · task changed <${When} at=${about.task.updated_at} />` : ""}</p>
+            · ${diff.branch
+              ? html`branch <code>${plain(diff.branch)}</code> against <code>${diff.base.slice(0, 12)}</code>`
+              : html`all that is in <code>${plain(diff.tree)}</code> of its sandbox, which began empty`}${about.task.updated_at ? html` · task changed <${When} at=${about.task.updated_at} />` : ""}</p>
           ${diff.left_out.length > 0 && html`<${Card} title="Not looked at" tone="warn"><p>These are large, or no files: ${diff.left_out.map(plain).join(", ")}</p></${Card}>`}
           ${diff.patch === null && diff.files.length > 0 && html`<${Card} title="Too large to be shown" tone="warn"><p>Only the names of the files are here. The patch can be downloaded.</p></${Card}>`}
           ${diff.files.length === 0
             ? html`<${Card}><${Empty}>Nothing differs. ${attempt ? "This attempt changed no file." : "The task has changed no file yet."}</${Empty}></${Card}>`
             : html`<div class="review"><nav class="file-tree" aria-label="Files"><details open><summary>Files</summary><${Tree} nodes=${tree(diff.files)} /></details></nav>
                 <${Files} view=${view} diff=${diff} mayComment=${mayComment} /></div>`}
-          <${Verdict} path=${path} task=${about.task} attempt=${attempt} reload=${() => (details.reload(), live.reload())} />`}</${Loaded}>`}`}
+          <${Verdict} path=${path} task=${about.task} attempt=${attempt} reload=${() => (details.reload(), live.reload())} mayMerge=${diff.branch !== ""} />`}</${Loaded}>`}`}
     </${Loaded}>`;
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use vestal_bench::Result;
-use vestal_bench::process::{anonymous, resident};
+use vestal_bench::program::{anonymous, resident};
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_board::{Authority, NewTask};

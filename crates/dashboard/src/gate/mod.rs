@@ -5,15 +5,14 @@
 //! limits) is put around the routes by [`Routes::finish`].
 
 mod check;
-mod headers;
 mod limits;
 mod peer;
-mod right;
 mod routes;
 
 pub use check::{Caller, Gate};
 pub(crate) use check::{FETCH_SITE, header_value};
 pub(crate) use limits::Limiter;
 pub use peer::{AddressRange, Client, HostAndPort, ParseNetworkError, PeerPolicy};
-pub use right::{Principal, Right};
-pub use routes::{DeclaredRoute, Route, RouteEntry, RouteKind, Routes, Undeclared};
+pub use routes::{
+    DeclaredRoute, Principal, Right, Route, RouteEntry, RouteKind, Routes, Undeclared,
+};

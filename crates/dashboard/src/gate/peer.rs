@@ -1,4 +1,4 @@
-//! Who is at the other end: its address, and the host and scheme that it used.
+//! The client of a connection: its address, and the host and scheme that it used.
 //!
 //! What a proxy says about a client counts only where the proxy's own address is listed.
 

@@ -3,16 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::middleware;
 use axum::routing::{MethodFilter, MethodRouter, any, on};
+use axum::{Router, middleware};
+use serde::{Deserialize, Serialize};
 
-use super::check::{self, Gate, RouteCheck};
-use super::headers::harden;
-use super::right::Right;
+use super::check::{self, Gate, RouteCheck, harden};
 
 /// The largest body of a request: nothing here takes files.
 const MAX_BODY: usize = 1 << 20;
@@ -187,4 +185,47 @@ impl<S> fmt::Debug for Routes<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.entries).finish()
     }
+}
+
+/// What a route asks of a caller. Each includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Right {
+    /// Everybody who reaches the server. Such a route tells nothing about the home.
+    Public,
+    /// Somebody who has logged in: reads.
+    Viewer,
+    /// Somebody who may change something.
+    Operator,
+}
+
+impl Right {
+    /// Returns the word that is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// Reads a stored word. An unknown one gives no right at all.
+    pub(crate) fn of_word(word: &str) -> Self {
+        match word {
+            "operator" => Self::Operator,
+            "viewer" => Self::Viewer,
+            _ => Self::Public,
+        }
+    }
+}
+
+/// Somebody whom the gate has let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Principal {
+    /// The name that the audit log has.
+    pub name: String,
+    /// What they may do.
+    pub right: Right,
+    /// How they came in: `link`, `password`, `proxy` or `insecure`.
+    pub method: &'static str,
 }

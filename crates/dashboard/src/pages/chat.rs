@@ -187,6 +187,7 @@ async fn serve(app: App, caller: Caller, server: Server, socket: WebSocket) {
             };
             match message {
                 Message::Text(text) => {
+                    app.memory.used();
                     // A session that has ended says nothing more.
                     if !app.gate.is_still_in(&caller).await {
                         return;

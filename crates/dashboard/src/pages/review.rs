@@ -57,27 +57,31 @@ fn number(attempt: Option<&str>) -> Result<Option<i64>, PageError> {
 
 async fn look(
     app: &AppState,
+    caller: &Caller,
     board: &Board,
     id: &TaskId,
     attempt: Option<i64>,
 ) -> Result<TaskDiff, PageError> {
     let range = attempt.map_or(DiffRange::Whole, |run| DiffRange::Attempt(RunId::new(run)));
-    diff(board, id, range, app.data.environment()).await.map_err(|error| refused(&error))
+    match diff(board, id, range, app.data.environment()).await {
+        // Files of sandboxes are for operators, wherever they are shown.
+        Err(DiffError::Scratch { task })
+            if caller.principal.right == Right::Operator && attempt.is_none() =>
+        {
+            let found = app.host.scratch_diff(board, &task).await;
+            found.map_err(|why| PageError::new(StatusCode::NOT_FOUND, "no_base", why))
+        }
+        found => found.map_err(|error| refused(&error)),
+    }
 }
 
 fn refused(error: &DiffError) -> PageError {
     let detail = error.to_string();
     match error {
-        DiffError::Scratch { .. } => {
-            PageError::new(StatusCode::NOT_FOUND, "no_base", detail).advise(
-                "look at the files in the sandbox of its profile, below /workspace/kanban, and at what its worker attached",
-            )
-        }
-        DiffError::Directory { .. } => {
-            PageError::new(StatusCode::NOT_FOUND, "no_base", detail).advise(
-                "for changes that can be reviewed, create tasks with the workspace worktree",
-            )
-        }
+        DiffError::Scratch { .. } => PageError::new(StatusCode::NOT_FOUND, "no_base", detail)
+            .advise("files of sandboxes are shown to operators, and of all attempts together"),
+        DiffError::Directory { .. } => PageError::new(StatusCode::NOT_FOUND, "no_base", detail)
+            .advise("for changes that can be reviewed, create tasks with the workspace worktree"),
         // Its work can be accepted, or sent back, all the same.
         DiffError::NoTree { .. } => PageError::new(StatusCode::NOT_FOUND, "no_base", detail),
         DiffError::NoAttempt { .. } => PageError::not_found(detail),
@@ -87,12 +91,13 @@ fn refused(error: &DiffError) -> PageError {
 
 async fn show(
     State(app): State<App>,
+    caller: Caller,
     Path((board, task)): TaskPath,
     Query(query): Query<AttemptQuery>,
 ) -> Result<Json<TaskDiffView>, PageError> {
     let attempt = query.run()?;
     let (board, id) = find(&app, &board, &task).await?;
-    let mut found = look(&app, &board, &id, attempt).await?;
+    let mut found = look(&app, &caller, &board, &id, attempt).await?;
     found.patch = found.patch.filter(|patch| patch.len() <= MAX_SHOWN);
     Ok(Json(TaskDiffView::new(id.as_str(), attempt, &found)))
 }
@@ -100,19 +105,20 @@ async fn show(
 /// Sends what a task changed, as `git apply` takes it.
 async fn patch(
     State(app): State<App>,
+    caller: Caller,
     Path((board, task)): TaskPath,
     Query(query): Query<AttemptQuery>,
 ) -> Result<Response, PageError> {
     let attempt = query.run()?;
     let (board, id) = find(&app, &board, &task).await?;
-    let found = look(&app, &board, &id, attempt).await?;
+    let found = look(&app, &caller, &board, &id, attempt).await?;
     let Some(patch) = found.patch else {
         let detail = "the changes are too large for a patch";
-        return Err(PageError::conflict(detail).advise(format!(
-            "they are on the branch {} in {}",
-            found.branch,
-            found.tree.display()
-        )));
+        let tree = found.tree.display();
+        return Err(PageError::conflict(detail).advise(match found.branch.as_str() {
+            "" => format!("they are in {tree} of its sandbox"),
+            branch => format!("they are on the branch {branch} in {tree}"),
+        }));
     };
     let of = attempt.map_or_else(String::new, |run| format!("-attempt-{run}"));
     Ok(as_download(&format!("{id}{of}.patch"), Body::from(patch)))

@@ -64,7 +64,7 @@ async fn list(
                 Err(error) => page.troubles.push(trouble(&error)),
             }
         }
-        // Who has none needs nobody who runs them.
+        // A profile without schedules needs no process that runs them.
         if page.schedules.len() > count {
             let runner = app.host.schedules_runner(&profile).await;
             page.runners.push(OfProfileView { profile: profile.to_string(), view: runner });

@@ -284,6 +284,7 @@ impl TerminalPage {
     async fn take(&mut self, message: Message, typed: &mpsc::Sender<Typed>) -> bool {
         let wish = match message {
             Message::Binary(bytes) => {
+                self.app.memory.used();
                 // A session that has ended types nothing more.
                 if !self.app.gate.is_still_in(&self.caller).await {
                     return false;

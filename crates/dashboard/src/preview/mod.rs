@@ -246,10 +246,11 @@ async fn answer(app: &App, at: &PreviewHost, request: Request) -> Response {
 /// name are of one site for a browser, which sends the cookie of one along when the page of another, of
 /// another sandbox, asks or frames it.
 fn is_asked_by_another_page(headers: &HeaderMap) -> bool {
-    let said = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+    let value_of = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
     let is_foreign =
-        said(&FETCH_SITE).is_some_and(|site| !matches!(site, b"same-origin" | b"none"));
-    let is_visit = said(&FETCH_MODE) == Some(b"navigate") && said(&FETCH_DEST) == Some(b"document");
+        value_of(&FETCH_SITE).is_some_and(|site| !matches!(site, b"same-origin" | b"none"));
+    let is_visit =
+        value_of(&FETCH_MODE) == Some(b"navigate") && value_of(&FETCH_DEST) == Some(b"document");
     is_foreign && !is_visit
 }
 

@@ -127,7 +127,7 @@ fn asked(
     let upgrade = is_upgrade.then(|| hyper::upgrade::on(&mut request));
     let path = request.uri().path_and_query().cloned();
     *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
-    // Who sent it, and how it came here, is nothing to the sandbox.
+    // The sandbox must not learn who sent it and how it came here.
     request.extensions_mut().clear();
     let headers = request.headers_mut();
     let outside = host_of(headers);

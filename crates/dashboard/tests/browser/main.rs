@@ -4,6 +4,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
+#[path = "../gate/client.rs"]
+mod client;
+
+#[expect(dead_code, reason = "other tests use the rest")]
 #[path = "../gate/support.rs"]
 mod support;
 

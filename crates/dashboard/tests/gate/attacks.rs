@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 use vestal_dashboard::gate::{Right, RouteKind};
 
+use crate::client::Asked;
 use crate::concrete;
 use crate::fixtures;
-use crate::support::{Asked, DashboardFixture};
+use crate::support::DashboardFixture;
 
 /// What only somebody who is in can read.
 const INSIDE: &str = "\"profiles\"";

@@ -76,11 +76,13 @@ async fn a_task_without_a_working_tree_says_so_and_nothing_is_merged() {
     let fixture = DashboardFixture::start().await;
     let operator = fixture.login(Right::Operator).await;
     let id = task(&fixture, &operator).await;
-    for part in ["diff", "patch", "merge"] {
+    for (part, why) in
+        [("diff", "has no files"), ("patch", "has no files"), ("merge", "in a scratch directory")]
+    {
         let path = format!("/api/board/default/tasks/{id}/{part}");
         let reply = fixture.get(&path).cookie(&operator).send().await;
         assert_eq!(reply.status, 404, "{}", reply.body);
-        assert!(reply.body.contains("works in a scratch directory"), "{}", reply.body);
+        assert!(reply.body.contains(why), "{}", reply.body);
         assert_eq!(reply.json()["error"], "no_base");
     }
     let path = format!("/api/board/default/tasks/{id}/review");
@@ -89,6 +91,37 @@ async fn a_task_without_a_working_tree_says_so_and_nothing_is_merged() {
     let review = json!({ "summary": "again", "comments": [] });
     let reply = fixture.post(&path, &review).cookie(&operator).send().await;
     assert_eq!(reply.status, 409, "it is not in review: {}", reply.body);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_task_has_made_in_its_sandbox_is_reviewed_by_operators_alone() {
+    let fixture = DashboardFixture::start().await;
+    let (operator, viewer) =
+        (fixture.login(Right::Operator).await, fixture.login(Right::Viewer).await);
+    let id = task(&fixture, &operator).await;
+    std::fs::create_dir_all(fixture.home.join("run")).unwrap();
+    std::fs::write(fixture.home.join("run/scratch.txt"), "one\ntwo\n").unwrap();
+    let path = |part: &str| format!("/api/board/default/tasks/{id}/{part}");
+    let found = fixture.get(&path("diff")).cookie(&operator).send().await.json();
+    let file =
+        json!({ "path": "notes.txt", "from": null, "change": "added", "added": 2, "removed": 0 });
+    assert_eq!(found["files"], json!([file]), "{found}");
+    assert_eq!([&found["branch"], &found["tree"]], ["", "/workspace/kanban"]);
+    let patch = fixture.get(&path("patch")).cookie(&operator).send().await;
+    assert!(
+        patch.body.contains("+++ b/notes.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"),
+        "{}",
+        patch.body
+    );
+    // Of single attempts nothing is kept, and files of sandboxes are not for viewers.
+    let attempt = fixture.get(&path("diff?attempt=1")).cookie(&operator).send().await;
+    assert_eq!((attempt.status, &attempt.json()["error"]), (404, &json!("no_base")));
+    for part in ["diff", "patch"] {
+        let refused = fixture.get(&path(part)).cookie(&viewer).send().await;
+        assert_eq!((refused.status, &refused.json()["error"]), (404, &json!("no_base")));
+        assert!(refused.body.contains("shown to operators"), "{}", refused.body);
+    }
     fixture.stop().await;
 }
 

@@ -86,15 +86,15 @@ async fn a_profile_that_does_not_exist_has_no_chat() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_picture_that_was_said_is_sent_as_a_picture_and_nothing_else_is() {
+async fn a_picture_of_a_message_is_sent_as_a_picture_and_nothing_else_is() {
     let fixture = DashboardFixture::start().await;
     let store = fixtures::conversations(&fixture.home, "default").await;
     let part = |bytes: &[u8], claimed: &str| json!({ "type": "image", "media_type": claimed, "data": STANDARD.encode(bytes) });
     let (gif, svg) = (&b"GIF89a rest"[..], &b"<svg onload=\"alert(1)\">"[..]);
     let text = json!({ "type": "text", "text": "look" });
     let parts = [part(gif, "text/html"), text, part(svg, "image/png")];
-    let said = json!({ "role": "user", "parts": parts });
-    let id = fixtures::converse(&store, None, &[said]).await;
+    let message = json!({ "role": "user", "parts": parts });
+    let id = fixtures::converse(&store, None, &[message]).await;
     store.close().await.unwrap();
     let session = fixture.login(Right::Viewer).await;
     let path = format!("/api/conversations/default/{id}");

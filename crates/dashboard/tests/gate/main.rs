@@ -5,6 +5,8 @@
 #[expect(dead_code, reason = "the browser uses the rest")]
 mod support;
 
+mod client;
+
 #[expect(dead_code, reason = "the browser uses the rest")]
 mod fixtures;
 
@@ -16,8 +18,9 @@ mod lists;
 mod questions;
 mod sandboxes;
 
+use client::Asked;
 use serde_json::{Value, json};
-use support::{Asked, DashboardFixture};
+use support::DashboardFixture;
 use vestal_dashboard::gate::{Right, RouteKind};
 
 /// Paths with something in the place of their parameters.
@@ -432,7 +435,7 @@ async fn what_cannot_be_read_is_reported_and_the_rest_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_is_told_of_a_change_with_a_cursor_and_not_after_its_session_ended() {
+async fn a_page_gets_changes_with_a_cursor_and_none_after_its_session_ended() {
     let fixture = DashboardFixture::start().await;
     fixture.create_task("first").await;
     let session = fixture.login(Right::Operator).await;

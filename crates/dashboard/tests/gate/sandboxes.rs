@@ -8,8 +8,9 @@ use vestal_config::{Environment, Home, Settings};
 use vestal_dashboard::gate::Right;
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, TaskName};
 
+use crate::client::Socket;
 use crate::fixtures;
-use crate::support::{DashboardFixture, Socket};
+use crate::support::DashboardFixture;
 
 /// A dashboard whose home has a sandbox that runs.
 struct Workshop {

@@ -80,7 +80,7 @@ pub(crate) enum OidcError {
     )]
     Unknown,
     /// What the provider says about the person cannot be believed.
-    #[error("what the provider says about you cannot be believed: {0}")]
+    #[error("the claims of the provider about you are invalid: {0}")]
     Token(#[from] token::TokenError),
     /// The person is not on the list.
     #[error("{name} may not use this dashboard")]

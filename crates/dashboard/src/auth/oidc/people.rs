@@ -1,4 +1,4 @@
-//! Who may come in, and with what right. Nobody does who is not named.
+//! Which people may log in, and with what right. Only those who are named may.
 
 use crate::gate::Right;
 
