@@ -25,6 +25,7 @@ use vestal_board::{Board, Run};
 use vestal_gateway::DispatcherHost;
 
 use self::board_context::BoardContext;
+pub(crate) use self::review::scratch_diff;
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;

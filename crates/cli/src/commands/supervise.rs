@@ -1,6 +1,6 @@
 //! `vestal supervise`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal as _, Write};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use vestal_process::ProcessId;
+use vestal_runtime::IdleMemory;
 use vestal_supervisor::{
     ControlError, EndedLeftover, MainProgram, Manager, SlotSource as _, Supervisor,
-    SupervisorOptions, SupervisorRequest, ask, end_leftovers,
+    SupervisorOptions, SupervisorRequest, ask, become_main_program, end_leftovers,
 };
 
 use super::gateway::slots::HomeSlots;
@@ -59,6 +60,16 @@ pub(crate) struct SuperviseArgs {
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "stop"])]
     detached: bool,
 
+    /// Become PROGRAM, as a child of the supervisor with this pid.
+    #[arg(
+        long,
+        hide = true,
+        value_name = "PID",
+        requires = "program",
+        conflicts_with = "foreground"
+    )]
+    beside: Option<u32>,
+
     /// Run this beside the gateways, and end with it.
     #[arg(
         last = true,
@@ -82,11 +93,34 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
         return stop(context, &slots).await;
     }
     let kind = if args.is_detached() { Kind::Detached } else { Kind::Foreground };
-    let mut program = args.program.iter().cloned();
-    let main = program.next().map(|program| MainProgram { program, arguments: Vec::new() });
-    let main = main.map(|main| MainProgram { arguments: program.collect(), ..main });
+    if let (Some(supervisor), Some((program, arguments))) =
+        (args.beside, args.program.split_first())
+    {
+        return Err(become_beside(supervisor, program, arguments));
+    }
+    let main = match args.program.split_first() {
+        Some((program, arguments)) => {
+            let own = std::env::current_exe();
+            let own = own.map_err(|error| CommandFailure::io("find this program", &error))?;
+            Some(MainProgram {
+                program: program.clone(),
+                arguments: arguments.to_vec(),
+                launcher: vec![own.into(), "supervise".into(), "--beside".into()],
+            })
+        }
+        None => None,
+    };
     let start = StartWith { gateway: None, main };
     supervise(context, slots, kind, start).await
+}
+
+/// Becomes the program beside the gateways of the supervisor that has started this process. Returns why
+/// not, with the exit codes of a shell.
+fn become_beside(supervisor: u32, program: &OsStr, arguments: &[OsString]) -> CommandFailure {
+    let error = become_main_program(supervisor, program, arguments.iter().cloned());
+    let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+    CommandFailure::new(format!("cannot run {}: {error}", program.to_string_lossy()))
+        .with_exit(Exit::Command(code))
 }
 
 /// Ends the supervisor with its gateways; without one, the gateways that a killed one has left.
@@ -216,6 +250,8 @@ async fn supervise(
             });
         }
     };
+    // What it does once all is up is little, and rare.
+    let _memory = IdleMemory::start(|| false);
     let ended = supervisor.run(ready).await.map_err(|error| supervisor_failed(&error))?;
     Ok(ended.map_or(Exit::Success, exit_like))
 }

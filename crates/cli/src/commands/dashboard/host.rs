@@ -6,9 +6,10 @@ use vestal_api::{
     DispatchPlanView, GatewayStatusView, HealthReportView, SchedulesRunner, WorkerEnd,
 };
 use vestal_board::boards::Slug;
-use vestal_board::{Board, Run};
+use vestal_board::{Board, Run, TaskId};
 use vestal_config::{Environment, Override, ProfileName};
 use vestal_dashboard::{GatewayChange, ProgramHost, QuestionAddress};
+use vestal_dispatcher::{DiffRange, TaskDiff};
 
 use crate::cli::Global;
 use crate::commands::{doctor, gateway, kanban};
@@ -108,6 +109,12 @@ impl ProgramHost for DashboardHost {
         let context = self.context(&ProfileName::default_profile());
         let planned = kanban::dispatch_plan(&context, board).await;
         planned.map_err(|failure| failure.message().unwrap_or("no plan can be made").to_owned())
+    }
+
+    async fn scratch_diff(&self, board: &Board, task: &TaskId) -> Result<TaskDiff, String> {
+        let context = self.context(&ProfileName::default_profile());
+        let found = kanban::scratch_diff(&context, board, task, DiffRange::Whole).await;
+        found.map_err(|failure| in_words(&failure))
     }
 
     async fn stop_worker(&self, board: &Board, run: &Run) -> WorkerEnd {

@@ -8,20 +8,23 @@ use vestal_api::{ChangedFileView, TaskDiffView};
 use vestal_board::review::{LineComment, Review, Side, parse_quoted_review, quoted_diff};
 use vestal_board::verbs::TaskCompletion;
 use vestal_board::{Board, RunId, Status, TaskId};
-use vestal_dispatcher::{DiffError, DiffRange, TaskDiff, diff};
+use vestal_dispatcher::{DiffError, DiffRange, NewFile, TaskDiff, diff, diff_of_new};
+use vestal_worker::{ScratchError, ScratchFile, scratch_files};
 
 use super::board_context::BoardContext;
 use super::display::{self, ShownChange};
 use super::values::text_or_stdin;
 use crate::confirm;
 use crate::console::{Cell, Console, DIM, GREEN, RED, Sink, Table, YELLOW, text};
+use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const DIFF_HELP: &str = "\
 Everything that differs from the commit that the working tree began with, committed or not, new files
-included. Only tasks with --workspace worktree have one. Into a pipe the patch is printed as git
-prints it, so that `git apply` takes it. Files of more than 8 MiB are named and left out.
+included. Of a task that works in a scratch directory, all files there are new; its sandbox must run.
+A task that works in a directory of yours has nothing to compare with. Into a pipe the patch is printed
+as git prints it, so that `git apply` takes it. Files of more than 8 MiB are named and left out.
 
 Examples:
   vestal kanban diff t_4x7k
@@ -66,7 +69,10 @@ pub(super) async fn diff_task(
         console.warn(&format!("not shown, since it is large or no file: {path}"));
     }
     if view.files.is_empty() {
-        console.note(&format!("nothing differs from {}", view.base));
+        console.note(&match view.base.as_str() {
+            "" => format!("there is no file in {}", view.tree),
+            base => format!("nothing differs from {base}"),
+        });
         return Ok(Exit::Success);
     }
     match &found.patch {
@@ -89,16 +95,60 @@ async fn look(
 ) -> Result<TaskDiff, CommandFailure> {
     let range = attempt.map_or(DiffRange::Whole, |run| DiffRange::Attempt(RunId::new(run)));
     let environment = ctx.settings().environment();
-    diff(board, id, range, environment).await.map_err(|error| explain(&error))
+    match diff(board, id, range, environment).await {
+        Err(DiffError::Scratch { task }) => scratch_diff(ctx.context, board, &task, range).await,
+        found => found.map_err(|error| explain(&error)),
+    }
+}
+
+/// Looks at what a task has made in the scratch directory of its sandbox, all of which is new. Nothing is
+/// started for it.
+pub(crate) async fn scratch_diff(
+    context: &Context,
+    board: &Board,
+    id: &TaskId,
+    range: DiffRange,
+) -> Result<TaskDiff, CommandFailure> {
+    let refused = |message: String| CommandFailure::new(message).with_exit(Exit::No);
+    if range != DiffRange::Whole {
+        return Err(refused(format!(
+            "of task {id}, which works in a scratch directory, no state of single attempts is kept"
+        )));
+    }
+    let Some(profile) = board.get(id).await?.assignee else {
+        return Err(refused(format!(
+            "task {id} has no files: it is assigned to nobody, so no worker has made any"
+        )));
+    };
+    let engine = context.engine_of(context.home_of(&profile)?)?;
+    let found = scratch_files(&engine, id).await;
+    context.close(&engine).await;
+    let found = found.map_err(|error| {
+        let failure = refused(error.to_string());
+        match &error {
+            ScratchError::Stopped { sandbox, .. } => {
+                failure.advise(format!("to start it: vestal -p {profile} run -t {sandbox} true"))
+            }
+            _ => failure
+                .advise(format!("what its worker said and attached: vestal kanban show {id}")),
+        }
+    })?;
+    let new = |file: ScratchFile| {
+        let ScratchFile { path, is_executable, bytes } = file;
+        NewFile { path, is_executable, bytes }
+    };
+    let files = found.files.into_iter().map(new).collect();
+    let made = diff_of_new(found.dir, files, found.left_out, context.environment()).await;
+    made.map_err(|error| CommandFailure::new(error.to_string()))
 }
 
 /// Returns the failure of a look at what a task changed.
 pub(super) fn explain(error: &DiffError) -> CommandFailure {
     let failure = CommandFailure::new(error.to_string());
     match error {
-        DiffError::Scratch { .. } => failure.with_exit(Exit::No).advise(
-            "what its worker attached: vestal kanban show ID; the files: vestal shell, in /workspace/kanban",
-        ),
+        DiffError::Scratch { task } => {
+            failure.with_exit(Exit::No).advise(format!("to see them: vestal kanban diff {task}"))
+        }
         DiffError::NoTree { .. } | DiffError::Directory { .. } | DiffError::NoAttempt { .. } => {
             failure.with_exit(Exit::No)
         }
