@@ -5,11 +5,13 @@
 //! revisions with sessions get an id all the same. It carries the client's name, and tells which of
 //! their requests `notifications/cancelled` is about.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::fmt;
 use std::str::FromStr as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -40,8 +42,8 @@ const SESSION_BYTES: usize = 128;
 /// What requests are counted in, of which as many may be read at once as make [`limits::REQUEST_BYTES`].
 const UNIT: usize = 1 << 10;
 
-/// A service at one address. Who may ask is for the server around it to decide, and so are its rules
-/// about `Host` and `Origin`.
+/// A service at one address. The server around it decides who may ask, and checks `Host` and
+/// `Origin`.
 #[derive(Clone)]
 pub struct HttpEndpoint {
     service: McpService,
@@ -253,6 +255,64 @@ fn refusal(status: StatusCode, message: &str) -> HttpAnswer {
     let json = HeaderValue::from_static("application/json");
     answer.headers_mut().insert(header::CONTENT_TYPE, json);
     answer
+}
+
+/// Who called what.
+pub(crate) type CallKey = (String, RequestId);
+
+/// The calls. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallsInFlight(Arc<Mutex<HashMap<CallKey, CancellationToken>>>);
+
+/// A call that is under way until this is dropped.
+#[derive(Debug)]
+pub(crate) struct EnteredCall {
+    calls: CallsInFlight,
+    /// None for a call whose key another one has.
+    key: Option<CallKey>,
+    cancelled: CancellationToken,
+}
+
+impl CallsInFlight {
+    /// Notes a call. One whose key another call has cannot be cancelled by it.
+    pub(crate) fn enter(&self, key: CallKey) -> EnteredCall {
+        let cancelled = CancellationToken::new();
+        let key = match self.lock().entry(key) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(free) => {
+                let key = free.key().clone();
+                free.insert(cancelled.clone());
+                Some(key)
+            }
+        };
+        EnteredCall { calls: self.clone(), key, cancelled }
+    }
+
+    /// Cancels a call, if it is under way.
+    pub(crate) fn cancel(&self, key: &CallKey) {
+        if let Some(call) = self.lock().get(key) {
+            call.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<CallKey, CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EnteredCall {
+    /// Returns when somebody has cancelled it.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+}
+
+impl Drop for EnteredCall {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            self.calls.lock().remove(key);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,7 @@
 mod call;
 mod failure;
 mod http;
-mod in_flight;
 mod limits;
-mod lines;
 mod resources;
 mod schema;
 mod server;

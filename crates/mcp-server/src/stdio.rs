@@ -14,12 +14,13 @@ use rmcp::model::{
 };
 use rmcp::service::serve_server;
 use rmcp::transport::{Transport, TransportAdapterIdentity};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use vestal_api::{MessageLine, MessageLines};
 
 use crate::limits;
-use crate::lines::{BadLine, MessageLines, ReadLine};
 use crate::service::McpService;
 
 /// Why serving a client ended.
@@ -148,7 +149,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
         let (outgoing, queue) = mpsc::channel(16);
         tokio::spawn(write_lines(output, queue, gone.clone()));
         Self {
-            lines: MessageLines::new(input),
+            lines: MessageLines::new(input, limits::MESSAGE_BYTES),
             outgoing,
             unanswered: Arc::default(),
             refusal: None,
@@ -271,7 +272,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for StdioTransport<R> {
             let line = tokio::select! {
                 biased;
                 () = self.gone.cancelled() => ReadLine::End,
-                line = self.lines.next() => line,
+                line = self.lines.next() => ReadLine::of(line),
             };
             match self.admit(line) {
                 Admission::Message(message) => return Some(*message),
@@ -318,8 +319,103 @@ async fn write_lines<W: AsyncWrite + Unpin>(
             return;
         }
         if let Some(written) = line.written {
-            // Who asked may have given up waiting.
+            // The caller may have given up waiting.
             written.send(()).ok();
         }
+    }
+}
+
+/// What a line was.
+#[derive(Debug)]
+pub(crate) enum ReadLine {
+    /// A message, and how long it was.
+    Message(Box<ClientJsonRpcMessage>, usize),
+    /// A line that is no message.
+    Bad(BadLine),
+    /// The client is gone.
+    End,
+}
+
+/// A line that is no message, with its id where it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BadLine {
+    /// It is longer than messages may be.
+    TooLong(Option<RequestId>),
+    /// It is not JSON.
+    NotJson,
+    /// It is JSON, and not a message.
+    NotMessage(Option<RequestId>),
+}
+
+impl ReadLine {
+    /// Returns what was read. What is unfinished at the end is no line.
+    fn of(read: io::Result<Option<MessageLine>>) -> Self {
+        let line = match read {
+            Ok(None) | Err(_) => return Self::End,
+            Ok(Some(MessageLine::TooLong(id))) => {
+                return Self::Bad(BadLine::TooLong(request_id(id.as_ref())));
+            }
+            Ok(Some(MessageLine::Whole(line))) => line,
+        };
+        let line = line.trim_ascii();
+        match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
+            Ok(message) => Self::Message(Box::new(message), line.len()),
+            Err(_) => Self::Bad(match serde_json::from_slice::<Value>(line) {
+                Ok(value) => BadLine::NotMessage(request_id(value.get("id"))),
+                Err(_) => BadLine::NotJson,
+            }),
+        }
+    }
+}
+
+fn request_id(value: Option<&Value>) -> Option<RequestId> {
+    match value? {
+        Value::Number(number) => number.as_i64().map(RequestId::Number),
+        Value::String(text) => Some(RequestId::String(text.as_str().into())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(bytes: Vec<u8>) -> Vec<String> {
+        let mut lines = MessageLines::new(bytes.as_slice(), limits::MESSAGE_BYTES);
+        let mut seen = Vec::new();
+        loop {
+            seen.push(match ReadLine::of(lines.next().await) {
+                ReadLine::Message(message, _) => match *message {
+                    ClientJsonRpcMessage::Request(request) => format!("request {}", request.id),
+                    other => format!("{other:?}").chars().take(12).collect(),
+                },
+                ReadLine::Bad(bad) => format!("{bad:?}"),
+                ReadLine::End => return seen,
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_message_is_named_and_the_next_line_is_read() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let mut bytes = format!("\n \nhello\n{{\"id\":5}}\n[1]\n{ping}\r\n").into_bytes();
+        bytes.extend_from_slice(b"{\"id\":6,\"params\":\"");
+        bytes.resize(bytes.len() + limits::MESSAGE_BYTES, b'x');
+        bytes.extend_from_slice(b"\"}\n\xff\n");
+        bytes.extend_from_slice(format!("{ping}\n{ping}").as_bytes());
+        let seen = read(bytes).await;
+        assert_eq!(
+            seen,
+            [
+                "NotJson",
+                "NotMessage(Some(Number(5)))",
+                "NotMessage(None)",
+                "request 1",
+                "TooLong(Some(Number(6)))",
+                "NotJson",
+                "request 1",
+            ],
+            "the last line has no end, and is none"
+        );
     }
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use serde_json::Value;
+use tokio::io::AsyncRead;
 use tokio::sync::Semaphore;
 use vestal_agent::slash::nearest;
+use vestal_api::{MessageLine, MessageLines};
 
 use crate::error::{self, RpcError};
 use crate::events::EventBody;
@@ -157,5 +159,67 @@ fn unknown(method: &str) -> RpcError {
     match nearest(&shown, METHODS.iter().map(|Method { name, .. }| *name)) {
         Some(meant) => error.advise(format!("did you mean {meant}?")),
         None => error,
+    }
+}
+
+/// A line that was read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FrameLine {
+    /// Its text, without the end of the line.
+    Text(String),
+    /// It cannot be a frame.
+    Bad(BadFrame),
+}
+
+/// Reads frames as lines, one object each, from any byte stream. Of a line that is too long nothing is
+/// kept, and the line after it is read as any other.
+#[derive(Debug)]
+pub struct FrameReader<R>(MessageLines<R>);
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// Returns a reader of a byte stream.
+    pub fn new(input: R) -> Self {
+        Self(MessageLines::new(input, MAX_FRAME))
+    }
+
+    /// Waits for the next line that is not blank; nothing at the end of the stream. A last line
+    /// without an end is a line.
+    pub async fn next(&mut self) -> std::io::Result<Option<FrameLine>> {
+        let line = self.0.next().await?.or_else(|| self.0.take_unfinished());
+        Ok(line.map(|line| match line {
+            MessageLine::TooLong(_) => FrameLine::Bad(BadFrame::TooLong),
+            MessageLine::Whole(line) => match String::from_utf8(line) {
+                Ok(text) => FrameLine::Text(text),
+                Err(_) => FrameLine::Bad(BadFrame::NotText),
+            },
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_line_is_reported_and_the_rest_is_read() {
+        let mut input = b"one\r\n\n  \n\xff\xfe\n".to_vec();
+        input.extend(std::iter::repeat_n(b'x', MAX_FRAME + 1));
+        input.extend(b"\ntwo\nhalf");
+        let mut lines = FrameReader::new(&input[..]);
+        let mut seen = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            seen.push(line);
+        }
+        let text = |text: &str| FrameLine::Text(text.to_owned());
+        assert_eq!(
+            seen,
+            [
+                text("one\r"),
+                FrameLine::Bad(BadFrame::NotText),
+                FrameLine::Bad(BadFrame::TooLong),
+                text("two"),
+                text("half"),
+            ]
+        );
     }
 }

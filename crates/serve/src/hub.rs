@@ -340,9 +340,14 @@ impl HubState {
             TurnEvent::Child { conversation, index, event } => {
                 self.body_of_child(conversation.to_string(), index, *event)
             }
+            TurnEvent::ModeChanged { mode } => {
+                status(StatusKind::Warning, format!("the conversation is in mode {mode} now"))
+            }
             // The turn itself reports its beginning and end, and what it took.
             TurnEvent::TurnStarted { .. }
             | TurnEvent::TurnEnded { .. }
+            // The question that follows shows it.
+            | TurnEvent::PlanPresented { .. }
             | TurnEvent::ModelCalled { .. } => None,
         }
     }
@@ -410,7 +415,7 @@ mod tests {
     }
 
     fn stored(seq: i64, message: Message) -> Stored {
-        let (kind, standing) = (MessageKind::Said, MessageStanding::Active);
+        let (kind, standing) = (MessageKind::Dialogue, MessageStanding::Active);
         let at = jiff::Timestamp::UNIX_EPOCH;
         let (usage, cost, provider, model) = (None, None, None, None);
         Stored { seq: Seq(seq), kind, standing, at, message, usage, cost, provider, model }

@@ -6,7 +6,6 @@ mod connection;
 mod error;
 mod events;
 mod hub;
-mod lines;
 mod methods;
 mod outbox;
 mod protocol;
@@ -20,8 +19,7 @@ mod views;
 
 pub use admission::{Admission, TurnPermit, Unlimited};
 pub use catalogue::catalogue;
-pub use connection::{BadFrame, ClientConnection, ClientFrames, MAX_FRAME};
-pub use lines::{FrameLine, FrameReader};
+pub use connection::{BadFrame, ClientConnection, ClientFrames, FrameLine, FrameReader, MAX_FRAME};
 pub use remote::ClientLocation;
 pub use sandboxes::{IsolationRule, SandboxConnection, SandboxService, sandbox_catalogue};
 pub use server::{ServeSettings, Server, ServerBuilder, WaitingQuestion};

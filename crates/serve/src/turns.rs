@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use vestal_agent::{Control, Conversation, EventSink, TurnError, TurnOutcome, TurnResult};
+use vestal_agent::{Conversation, EventSink, TurnError, TurnOutcome, TurnResult};
 use vestal_conversations::Seq;
 use vestal_model::{Part, UserMessage};
 use vestal_runtime::panics::caught;
@@ -189,14 +189,14 @@ impl Session {
                 let HeldConversation::Open(conversation) = held else { return None };
                 let control = conversation.control();
                 let news = conversation.take_job_updates(&sink);
-                let news = interruptible(&control, token, news).await;
+                let news = control.interruptible(token, news).await;
                 if news.is_empty() {
                     return None;
                 }
                 self.lock().job_turns += 1;
                 self.hub.begin_turn(TurnTrigger::Jobs, None, 0);
                 let turn = conversation.run_job_updates(news, &sink);
-                let result = interruptible(&control, token, turn).await;
+                let result = control.interruptible(token, turn).await;
                 self.turn_ended(held, &result).await
             }
         }
@@ -225,7 +225,7 @@ impl Session {
         }
         parts.extend(prompt.images.into_iter().map(Part::Image));
         let turn = conversation.run(UserMessage { parts }, sink);
-        Ok(Some(interruptible(&control, token, turn).await))
+        Ok(Some(control.interruptible(token, turn).await))
     }
 
     /// Learns what the conversation became, and returns what is to be reported.
@@ -362,21 +362,6 @@ pub(crate) fn status_of(outcome: &TurnOutcome) -> TurnStatus {
         | TurnOutcome::Looping { .. }
         | TurnOutcome::Failed(_) => TurnStatus::Error,
     }
-}
-
-/// Runs work of a conversation to its end; `token` interrupts it.
-pub(crate) async fn interruptible<T>(
-    control: &Control,
-    token: &CancellationToken,
-    work: impl Future<Output = T>,
-) -> T {
-    let mut work = Box::pin(work);
-    tokio::select! {
-        biased;
-        done = &mut work => return done,
-        () = control.interrupt_when(token) => {}
-    }
-    work.await
 }
 
 #[cfg(test)]

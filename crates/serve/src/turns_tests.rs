@@ -35,7 +35,7 @@ async fn spoken() -> (Arc<Session>, Server, ScriptedModel, tempfile::TempDir) {
 /// Between the end of a turn, which has made its result, and the moment at which the session is free,
 /// somebody may still say something to the turn.
 #[tokio::test]
-async fn what_is_said_until_the_session_is_free_is_said_in_the_next_turn() {
+async fn prompts_that_come_while_the_session_is_busy_are_sent_in_the_next_turn() {
     let (session, server, _model, _home) = spoken().await;
     let ending = CancellationToken::new();
     session.lock().phase = SessionPhase::Turn(ending.clone());

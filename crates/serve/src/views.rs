@@ -262,7 +262,7 @@ impl From<Stored> for MessageView {
         match stored.message {
             Message::User(message) => {
                 let role = match stored.kind {
-                    MessageKind::Said | MessageKind::Aside => MessageRole::User,
+                    MessageKind::Dialogue | MessageKind::Aside => MessageRole::User,
                     MessageKind::Note => MessageRole::Note,
                     MessageKind::Summary => MessageRole::Summary,
                 };

@@ -18,7 +18,6 @@ use super::{MethodCall, Nothing, SessionParams};
 use crate::error::{self, RpcError};
 use crate::events::{EventBody, HistoryCause};
 use crate::session::Session;
-use crate::turns::interruptible;
 use crate::views::MessageView;
 
 /// The directory of a profile's home that conversations are saved to.
@@ -131,8 +130,8 @@ pub(crate) async fn compress_session(session: &Arc<Session>) -> Result<CompressR
     let hub = Arc::clone(&session.hub);
     let sink = EventSink::new(move |event| hub.agent_event(event));
     let control = conversation.control();
-    let work = interruptible(&control, &token, conversation.compress(&sink));
-    let done = interruptible(&control, &admitted.interrupt, work).await;
+    let work = control.interruptible(&token, conversation.compress(&sink));
+    let done = control.interruptible(&admitted.interrupt, work).await;
     let done = done.map_err(|error| {
         let message = error.to_string();
         match error {

@@ -16,7 +16,7 @@ use crate::admission::TurnPermit;
 use crate::error::{self, RpcError};
 use crate::events::{EventBody, TurnStatus};
 use crate::session::{Prompt, Session, Submitted};
-use crate::turns::{interruptible, status_of};
+use crate::turns::status_of;
 
 /// A prompt.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -103,9 +103,9 @@ async fn turns_from(session: &Session, ordinal: u32) -> Result<u32, RpcError> {
         Some(id) => {
             let messages = session.runtime.agent().store().messages(&id).await?;
             let is_prompt = |message: &Message| matches!(message, Message::User(_));
-            let prompts = messages
-                .iter()
-                .filter(|stored| stored.kind == MessageKind::Said && is_prompt(&stored.message));
+            let prompts = messages.iter().filter(|stored| {
+                stored.kind == MessageKind::Dialogue && is_prompt(&stored.message)
+            });
             u32::try_from(prompts.count()).unwrap_or(u32::MAX)
         }
         None => 0,
@@ -250,8 +250,8 @@ async fn run_background(
     let control = conversation.control();
     let message = UserMessage { parts: vec![Part::Text { text }] };
     let sink = EventSink::new(|event| event.log());
-    let turn = interruptible(&control, &session.life, conversation.run(message, &sink));
-    let result = interruptible(&control, &admitted.interrupt, turn).await;
+    let turn = control.interruptible(&session.life, conversation.run(message, &sink));
+    let result = control.interruptible(&admitted.interrupt, turn).await;
     if let Err(error) = conversation.close(EndReason::OneShot).await {
         tracing::warn!(%error, "a conversation was not closed");
     }

@@ -181,7 +181,7 @@ impl SandboxCall {
     }
 
     /// Tells the client that its command runs.
-    pub(super) async fn tell_started(&self, job: &JobId) {
+    pub(super) async fn report_started(&self, job: &JobId) {
         let request = self.request.id.clone();
         self.sender.send(SandboxEvent::Started { request, job: job.to_string() }.frame()).await;
     }

@@ -310,7 +310,7 @@ pub(super) async fn follow_output(
         };
         let position = if name == OutputName::Stdout { &mut stdout } else { &mut stderr };
         match event {
-            JobEvent::Started { .. } => call.tell_started(job).await,
+            JobEvent::Started { .. } => call.report_started(job).await,
             JobEvent::Stdout(bytes) | JobEvent::Stderr(bytes) => {
                 call.send_output(name, *position, &bytes, is_limited).await;
                 *position += bytes.len() as u64;

@@ -278,7 +278,7 @@ async fn the_end_of_the_server_interrupts_a_running_command_and_stores_the_messa
 }
 
 #[tokio::test]
-async fn during_other_work_a_steer_is_refused_and_a_prompt_is_said_afterwards() {
+async fn during_other_work_a_steer_is_refused_and_a_prompt_is_sent_afterwards() {
     let server = TestServer::start(echo()).await;
     let mut client = server.client().await;
     let session = client.create().await;
