@@ -8,7 +8,7 @@ pub use similar::{ChangeTag as Tag, DiffOp};
 
 /// A piece of either text, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change<'t> {
+pub struct DiffPiece<'t> {
     /// Whether it stays, goes or comes.
     pub tag: Tag,
     /// Which piece of the old text it is; none if it comes.
@@ -46,11 +46,11 @@ pub fn grouped(operations: Vec<DiffOp>, context: usize) -> Vec<Vec<DiffOp>> {
 }
 
 /// Returns the pieces that operations are about: of a replacement first what goes, then what comes.
-pub fn changes<'t>(operations: &[DiffOp], old: &[&'t str], new: &[&'t str]) -> Vec<Change<'t>> {
+pub fn changes<'t>(operations: &[DiffOp], old: &[&'t str], new: &[&'t str]) -> Vec<DiffPiece<'t>> {
     let mut all = Vec::new();
     for operation in operations {
         if let DiffOp::Equal { old_index, new_index, len } = *operation {
-            all.extend((0..len).map(|at| Change {
+            all.extend((0..len).map(|at| DiffPiece {
                 tag: Tag::Equal,
                 old: Some(old_index + at),
                 new: Some(new_index + at),
@@ -58,13 +58,13 @@ pub fn changes<'t>(operations: &[DiffOp], old: &[&'t str], new: &[&'t str]) -> V
             }));
             continue;
         }
-        all.extend(operation.old_range().map(|at| Change {
+        all.extend(operation.old_range().map(|at| DiffPiece {
             tag: Tag::Delete,
             old: Some(at),
             new: None,
             text: old[at],
         }));
-        all.extend(operation.new_range().map(|at| Change {
+        all.extend(operation.new_range().map(|at| DiffPiece {
             tag: Tag::Insert,
             old: None,
             new: Some(at),

@@ -49,7 +49,7 @@ pub(super) enum SearchedContent {
 
 /// Searches files one after the other.
 #[derive(Debug)]
-pub(super) struct Searcher {
+pub(super) struct LineSearcher {
     pattern: Pattern,
     buffer: Vec<u8>,
 }
@@ -81,7 +81,7 @@ impl LineSource<'_> {
     }
 }
 
-impl Searcher {
+impl LineSearcher {
     pub(super) const fn new(pattern: Pattern) -> Self {
         Self { pattern, buffer: Vec::new() }
     }

@@ -35,8 +35,8 @@ fn file_of(content: &[u8]) -> File {
     file
 }
 
-fn searcher(expression: &str) -> Searcher {
-    Searcher::new(Pattern::new(expression, Case::Exact).unwrap())
+fn searcher(expression: &str) -> LineSearcher {
+    LineSearcher::new(Pattern::new(expression, Case::Exact).unwrap())
 }
 
 fn matches(expression: &str, content: &[u8]) -> Vec<(u64, Vec<u8>)> {

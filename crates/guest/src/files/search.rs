@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use vestal_wire::limits::MAX_MESSAGE;
 use vestal_wire::{Fault, FaultCode, FileKind, FileReply, FoundMatches, Match, SearchQuery};
 
-use super::lines::{LineSink, SearchedContent, Searcher};
+use super::lines::{LineSearcher, LineSink, SearchedContent};
 use super::metadata::{kind, kind_name};
 use super::paths::{resolve, split};
 use super::pattern::Pattern;
@@ -51,7 +51,7 @@ pub(super) fn search(
 
 struct SearchRun<'a> {
     glob: Option<Glob>,
-    searcher: Option<Searcher>,
+    searcher: Option<LineSearcher>,
     results: SearchResults,
     scope: WalkScope,
     cancelled: &'a AtomicBool,
@@ -71,7 +71,7 @@ impl<'a> SearchRun<'a> {
         });
         Ok(Self {
             glob: glob.transpose()?,
-            searcher: pattern.transpose()?.map(Searcher::new),
+            searcher: pattern.transpose()?.map(LineSearcher::new),
             results: SearchResults::new(query),
             scope: WalkScope { hidden: query.hidden, ignored: query.ignored },
             cancelled,

@@ -23,7 +23,7 @@ pub(super) struct Recall {
 impl Editor {
     /// Moves a row, and beyond the first and the last row through the history.
     pub(super) fn vertically(&mut self, direction: Direction) -> Reaction {
-        // Who goes through the history need not walk through every message.
+        // The history is browsed without walking through every message.
         let goes_on = self.last == Last::Recalled;
         if !goes_on && self.buffer.vertically(direction) {
             self.last = Last::Other;
@@ -81,7 +81,7 @@ pub(super) struct HistorySearch {
     /// What is searched for.
     pub(super) query: String,
     /// What was found, as it is shown.
-    pub(super) found: Option<SearchResult>,
+    pub(super) found: Option<RecallMatch>,
     /// Whether there is nothing like the query; then what was found before is shown
     /// still.
     pub(super) failed: bool,
@@ -89,7 +89,7 @@ pub(super) struct HistorySearch {
 
 /// A message that was found.
 #[derive(Debug)]
-pub(super) struct SearchResult {
+pub(super) struct RecallMatch {
     at: usize,
     /// The message, the cursor where the query is.
     pub(super) buffer: Buffer,
@@ -190,7 +190,7 @@ impl Editor {
             search.found = self.history.get(found.at).map(|message| {
                 let mut buffer = Buffer::of(message.clone(), room);
                 buffer.go(found.range.start);
-                SearchResult { at: found.at, buffer, matched: found.range }
+                RecallMatch { at: found.at, buffer, matched: found.range }
             });
         }
     }
