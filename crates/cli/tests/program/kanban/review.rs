@@ -11,7 +11,7 @@ fn a_task_without_a_working_tree_has_no_diff() {
     let id = create(&fixture, &["tidy up"]);
     let reported = refused(&fixture, &["diff", &id], 1);
     assert!(
-        reported.contains("scratch directory") && reported.contains("nothing to compare"),
+        reported.contains("has no files") && reported.contains("assigned to nobody"),
         "{reported}"
     );
     let dir = fixture.work();
