@@ -15,7 +15,7 @@ use crate::yaml::{self, NodeKind, YamlNode};
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
 /// A profile's `config.yaml`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ConfigFile {
     pub(crate) path: PathBuf,
     /// The map of sections; none when the file is absent or empty.
@@ -23,7 +23,7 @@ pub(crate) struct ConfigFile {
 }
 
 /// A profile's `.env`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct EnvFile {
     pub(crate) path: PathBuf,
     pub(crate) content: DotEnv,
@@ -88,14 +88,14 @@ fn io(error: std::io::Error) -> FileProblem {
 }
 
 /// The content of a `.env`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct DotEnv {
     pub(crate) entries: Vec<DotenvEntry>,
     pub(crate) malformed: Vec<MalformedLine>,
 }
 
 /// One variable.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct DotenvEntry {
     pub(crate) name: EnvName,
     pub(crate) value: OsString,

@@ -69,6 +69,25 @@ impl Settings {
         Self::load(&self.schema, self.home.clone(), self.env.clone(), self.overrides.clone())
     }
 
+    /// Returns these settings, as they were loaded, with values that go before those of
+    /// every place, the command line included.
+    #[must_use]
+    pub fn with_overrides(&self, values: &[Override]) -> Self {
+        let key = |given: &Override| self.schema.find(&given.name).map(AnyKey::name);
+        let replaced: Vec<_> = values.iter().map(key).collect();
+        // Of one key under two names, both would count, and contradict each other.
+        let others = self.overrides.iter().filter(|given| !replaced.contains(&key(given)));
+        let overrides = others.cloned().chain(values.iter().cloned()).collect();
+        Self {
+            schema: self.schema.clone(),
+            home: self.home.clone(),
+            env: self.env.clone(),
+            overrides,
+            dotenv: self.dotenv.clone(),
+            file: self.file.clone(),
+        }
+    }
+
     /// Returns the keys that these settings know.
     pub fn schema(&self) -> &Schema {
         &self.schema
