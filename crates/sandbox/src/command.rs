@@ -98,7 +98,7 @@ enum CommandBody {
 
 /// A command, to be run by [`crate::job::run`] and its siblings.
 ///
-/// Unless told otherwise it is run in a clean session that saves nothing, reads
+/// By default it is run in a clean session that saves nothing, reads
 /// nothing and has no time limit.
 pub struct Command {
     what: CommandBody,

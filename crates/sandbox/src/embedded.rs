@@ -12,18 +12,21 @@ use vestal_config::Home;
 use crate::backend::BackendError;
 use crate::key::random_hex;
 
+// Statics, because the compiler may copy a constant, bytes and all, into each unit of
+// code that uses it: the program carried each of these files five times.
+
 /// The guest, as the build made it.
-pub const GUEST: &[u8] = GUEST_PROGRAM.bytes;
+pub static GUEST: &[u8] = GUEST_PROGRAM.bytes;
 
 /// The first process of every sandbox.
-pub(crate) const GUEST_PROGRAM: EmbeddedProgram = EmbeddedProgram {
+pub(crate) static GUEST_PROGRAM: EmbeddedProgram = EmbeddedProgram {
     name: "guest",
     id: env!("VESTAL_EMBEDDED_GUEST_ID"),
     bytes: include_bytes!(env!("VESTAL_EMBEDDED_GUEST")),
 };
 
 /// What builds sandboxes of namespaces and copies files.
-pub(crate) const STAGE_PROGRAM: EmbeddedProgram = EmbeddedProgram {
+pub(crate) static STAGE_PROGRAM: EmbeddedProgram = EmbeddedProgram {
     name: "stage",
     id: env!("VESTAL_EMBEDDED_STAGE_ID"),
     bytes: include_bytes!(env!("VESTAL_EMBEDDED_STAGE")),
@@ -44,6 +47,9 @@ impl EmbeddedProgram {
     /// the file under a running one. What is there is compared byte for byte.
     pub(crate) fn install(&self, dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join(format!("{}-{}", self.name, self.id));
+        if let Some(problem) = why_nothing_starts_in(dir) {
+            return Err(io::Error::other(format!("{problem}; {ELSEWHERE}")));
+        }
         if fs::read(&path).is_ok_and(|there| there == self.bytes) {
             return Ok(path);
         }
@@ -62,6 +68,22 @@ impl EmbeddedProgram {
         }
         Ok(path)
     }
+}
+
+/// What to do about a home in which no program can be started.
+pub(crate) const ELSEWHERE: &str = "set VESTAL_HOME to a directory on another filesystem, or mount \
+                                    this one without noexec";
+
+/// Says why no program can be started in a directory, if that is known.
+pub(crate) fn why_nothing_starts_in(dir: &Path) -> Option<String> {
+    let there = dir.ancestors().find(|dir| dir.exists())?;
+    let flags = rustix::fs::statvfs(there).ok()?.f_flag;
+    flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC).then(|| {
+        format!(
+            "the filesystem of {} is mounted noexec, so no program can be started there",
+            there.display()
+        )
+    })
 }
 
 /// Returns the guest for machines of an architecture, by Rust's name for it or an

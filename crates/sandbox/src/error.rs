@@ -6,6 +6,7 @@ use vestal_wire::JobId;
 
 use crate::backend::BackendError;
 use crate::client::{CallError, ConnectError};
+use crate::files::FileError;
 use crate::job::JobError;
 use crate::publish::PublishError;
 use crate::spec::Drift;
@@ -30,12 +31,15 @@ pub enum Error {
     /// The files of a mounted directory could not be copied to the sandbox or back.
     #[error("failed to sync files: {0}")]
     Sync(#[from] SyncError),
+    /// A declared credential file could not be brought to the sandbox.
+    #[error("terminal.credential_files: {0}")]
+    Credentials(#[from] CredentialError),
     /// The backend failed.
     #[error("backend {backend}: {source}")]
     Backend {
         /// Its name.
         backend: &'static str,
-        /// What it said.
+        /// Its message.
         source: BackendError,
     },
     /// A stopped sandbox did not start. It is as it was.
@@ -45,7 +49,7 @@ pub enum Error {
         task: String,
         /// Its backend.
         backend: &'static str,
-        /// What it said.
+        /// Its message.
         source: BackendError,
     },
     /// No backend works on this machine.
@@ -426,6 +430,54 @@ impl CopyError {
             }
             Self::Underway { .. } => "try again when that is done".to_owned(),
             Self::GivenUp { .. } => "ask for it again".to_owned(),
+        }
+    }
+}
+
+/// Why a declared credential file is not in a sandbox. Nothing of its content is told.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialError {
+    /// It is none that is taken.
+    #[error("{file} is not taken: {reason}")]
+    Refused {
+        /// The file, as it was declared.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+    /// It cannot be read here.
+    #[error("cannot read {file}: {source}")]
+    Unreadable {
+        /// The file, as it was declared.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Nobody knows where the user's home is.
+    #[error("your home is not known, because HOME is not set")]
+    NoHome,
+    /// The sandbox does not take it.
+    #[error("cannot write {file} in the sandbox: {source}")]
+    NotBrought {
+        /// The file.
+        file: String,
+        /// Why.
+        source: Box<FileError>,
+    },
+}
+
+impl CredentialError {
+    /// Returns what to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => {
+                "declare an ordinary file below your home, or take it out of the list"
+            }
+            Self::Unreadable { .. } => "make it readable for you, or take it out of the list",
+            Self::NoHome => "set HOME",
+            Self::NotBrought { .. } => {
+                "see what is at that path in the sandbox, and whether its disk is full"
+            }
         }
     }
 }

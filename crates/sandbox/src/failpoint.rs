@@ -1,11 +1,9 @@
 //! Places where a test may kill this process.
 //!
-//! Compiled in only with the feature `failpoints`; otherwise nothing is left of
-//! them. The variable `VESTAL_FAILPOINT` names one; reaching it is SIGKILL, as
-//! a crash would be.
+//! Compiled in only with the feature `failpoints`; [`vestal_process::failpoint`] says more.
 
 /// Every failpoint of the engine, in the order of a sandbox's life.
-#[cfg(feature = "failpoints")]
+#[cfg_attr(not(feature = "failpoints"), allow(unreachable_pub, reason = "for tests only"))]
 pub const NAMES: &[&str] = &[
     "create.locked",
     "create.intent-written",
@@ -95,18 +93,6 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// Dies here if the test asks for it.
-#[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is not a setting")]
 pub(crate) fn reach(name: &str) {
-    debug_assert!(NAMES.contains(&name), "{name} is not listed");
-    if std::env::var_os("VESTAL_FAILPOINT").is_some_and(|wanted| wanted == name) {
-        // SIGKILL of itself cannot be caught and cannot fail.
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
-            .ok();
-    }
+    vestal_process::failpoint::reach(NAMES, name);
 }
-
-/// Does nothing in ordinary builds.
-#[cfg(not(feature = "failpoints"))]
-#[inline]
-pub(crate) fn reach(_name: &str) {}

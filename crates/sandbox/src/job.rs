@@ -32,8 +32,9 @@ use crate::output::{Capture, CapturedOutput};
 
 pub use collect::{JobOutput, OutputWindow, StreamPart};
 pub use control::{
-    AfterInput, FoundJob, FoundJobs, JobFilter, JobList, end_session, find, find_in, jobs, kill,
-    lookup, of_session, resize, signal, wait, write,
+    AfterInput, FoundJob, FoundJobs, JobFilter, JobList, end_session, find, find_in,
+    interactive_shell, jobs, kill, lookup, of_session, redraw_terminal, resize, signal, wait,
+    write,
 };
 pub use recovery::{JobOutcome, SentJob};
 pub(crate) use recovery::{KillOnDrop, MAX_GUESTS, Observer, has_shut_down};

@@ -138,7 +138,7 @@ impl AsyncRead for Failing {
 }
 
 #[tokio::test]
-async fn a_command_whose_input_fails_is_killed_and_not_told_that_it_is_complete() {
+async fn a_command_whose_input_fails_is_killed_and_sees_no_end_of_its_input() {
     let (connection, mut guest) = connected().await;
     let command = Command::shell("restore").stdin(CommandInput::Reader(Box::new(Failing(false))));
     let (output, ()) = soon(async {

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::settings::Volume;
 
 /// Settings of one task's sandbox. They are recorded with it: later callers
 /// that ask for nothing get the same.
@@ -26,6 +27,10 @@ pub struct Overrides {
     /// Directories of the host that are in the sandbox at the same path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binds: Vec<PathBuf>,
+    /// What else of the host is mounted, `SOURCE:TARGET[:ro]` as in `terminal.docker_volumes`,
+    /// on top of what the settings mount.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<String>,
 }
 
 impl Overrides {
@@ -43,6 +48,7 @@ impl Overrides {
             backend: self.backend.or_else(|| recorded.backend.clone()),
             mount: self.mount.or_else(|| recorded.mount.clone()),
             binds: if self.binds.is_empty() { recorded.binds.clone() } else { self.binds },
+            volumes: if self.volumes.is_empty() { recorded.volumes.clone() } else { self.volumes },
         }
     }
 }
@@ -63,6 +69,17 @@ pub(crate) fn resolve_binds(asked: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
         }
     }
     Ok(kept)
+}
+
+/// Refuses volumes that cannot be mounted as they are written.
+pub(crate) fn check_volumes(asked: &[String]) -> Result<(), Error> {
+    for spec in asked {
+        Volume::parse(spec).map_err(|reason| Error::Bind {
+            path: PathBuf::from(spec),
+            reason: format!("as a volume it {reason}"),
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the path without needless slashes and dots. The name stays: what is

@@ -1,6 +1,7 @@
 //! A sandbox in the hands of this process.
 
 mod calls;
+mod credentials;
 mod handle;
 mod reach;
 mod syncing;
@@ -11,10 +12,11 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use vestal_wire::{JobInfo, JobState};
 
-use crate::engine::StateBefore;
+use crate::engine::{FoundAs, StateBefore};
 use crate::notice::Notice;
 use crate::{Key, TaskName};
 
+pub(crate) use credentials::inherit_mark;
 pub use handle::Cleanup;
 pub(crate) use handle::{Handle, Ownership};
 pub use reach::{Opening, Reach};
@@ -28,11 +30,12 @@ pub use syncing::{SyncMode, SyncStatus};
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     handle: Arc<Handle>,
+    found: FoundAs,
 }
 
 impl Sandbox {
-    pub(crate) fn new(handle: Arc<Handle>) -> Self {
-        Self { handle }
+    pub(crate) fn new(handle: Arc<Handle>, found: FoundAs) -> Self {
+        Self { handle, found }
     }
 
     /// Returns the sandbox's key.
@@ -70,9 +73,14 @@ impl Sandbox {
         backend.memory_kills(&record.locator)
     }
 
-    /// Returns what it was before this process asked for it.
+    /// Returns what it was before the engine was asked for it and returned this.
     pub fn state_before(&self) -> StateBefore {
-        self.handle.before()
+        self.found.before
+    }
+
+    /// Returns whether its instance was there before, and is the one that is used.
+    pub fn was_attached(&self) -> bool {
+        self.found.before != StateBefore::Absent && !self.found.was_remade
     }
 
     /// Returns what the user should hear about.
@@ -87,7 +95,7 @@ impl Sandbox {
     }
 
     /// Returns whether both are one hold of this process on one sandbox: what
-    /// was said about the one need not be said about the other.
+    /// was reported about the one need not be reported about the other.
     pub fn is_same_hold(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.handle, &other.handle)
     }

@@ -112,6 +112,8 @@ pub struct Forked {
 pub struct Rebuild {
     /// The backend; absent: the one it is on.
     pub backend: Option<String>,
+    /// The image to make it from, for it alone, from now on; absent: as before.
+    pub image: Option<String>,
 }
 
 /// A sandbox that was rebuilt.

@@ -21,7 +21,7 @@ pub enum Tightening {
     Never,
     /// A lower number, or a number where there was none, isolates more.
     Lower {
-        /// What holds where nothing is said.
+        /// The value where none is set.
         default: Ceiling,
     },
     /// `false` isolates more than `true`.
@@ -32,6 +32,27 @@ pub enum Tightening {
     Set,
     /// Any change may isolate more: users.
     Any,
+    /// The backend itself compares two values.
+    Compared(Comparison),
+}
+
+/// A backend's own rule: whether a change from the first value to the second may isolate more. An
+/// absent value is the default.
+#[derive(Clone, Copy)]
+pub struct Comparison(pub fn(Option<&str>, Option<&str>) -> bool);
+
+impl PartialEq for Comparison {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for Comparison {}
+
+impl fmt::Debug for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Comparison")
+    }
 }
 
 /// The most of something that an instance may use. It is written as a number of
@@ -202,6 +223,9 @@ fn tightens(tightening: Tightening, was: Option<&String>, now: Option<&String>) 
     match tightening {
         Tightening::Never => false,
         Tightening::Any => true,
+        Tightening::Compared(Comparison(may_isolate_more)) => {
+            may_isolate_more(was.map(String::as_str), now.map(String::as_str))
+        }
         Tightening::Set => now.is_some(),
         Tightening::Off => now.is_some_and(|now| now == "false"),
         Tightening::Fewer => {

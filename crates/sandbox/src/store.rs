@@ -6,28 +6,29 @@
 mod atomic;
 mod copied_home;
 mod dir;
-mod forgotten;
 mod home;
 mod home_mark;
 mod intent;
-mod last_known;
 mod lock;
 mod record;
+mod reserve;
 
 pub(crate) use atomic::{read_regular, read_versioned, remove_tree, replace, write_versioned};
 pub(crate) use copied_home::{
     adopt_sandboxes, holds_sandboxes_of, is_below, running_guests, runs_here,
 };
 pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_dir};
-pub(crate) use forgotten::{ForgottenInstance, ForgottenInstances};
 pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};
 pub(crate) use home_mark::{Guests, HomeNotes, machine};
 pub(crate) use intent::{Intent, NewInstance, ReplacedTree, SandboxChange};
-pub(crate) use last_known::LastKnownRecord;
 pub use lock::LockError;
 pub(crate) use lock::{KeyLock, copies_ended};
-pub(crate) use record::{InstanceMark, InstanceRecord, SandboxRecord, SnapshotDir, SnapshotRecord};
+pub(crate) use record::{
+    ForgottenInstance, ForgottenInstances, InstanceMark, InstanceRecord, LastKnownRecord,
+    RecordedHome, SandboxRecord, SnapshotDir, SnapshotRecord,
+};
+pub(crate) use reserve::{DiskReserve, free_bytes};
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::commands::TASK;
 use crate::fixture::ContractBench;
 use crate::process::guest_pid;
-use vestal_bench::process::resident;
+use vestal_bench::program::resident;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 
 pub(crate) const NAME: &str = "guest memory, idle";

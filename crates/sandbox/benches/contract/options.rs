@@ -103,7 +103,7 @@ const LONG: Plan = Plan {
 };
 
 /// The backends that have rows.
-const BACKENDS: [&str; 5] = ["local", "native", "docker", "podman", "ssh"];
+const BACKENDS: [&str; 6] = ["local", "native", "docker", "podman", "ssh", "kubernetes"];
 
 /// The command line.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::commands::TASK;
 use crate::fixture::ContractBench;
 use crate::options::Plan;
 use crate::process::guest_pid;
-use vestal_bench::process::resident;
+use vestal_bench::program::resident;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 

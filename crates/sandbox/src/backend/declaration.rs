@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use vestal_config::{ConfigError, Settings};
 use vestal_process::ProcessId;
 
-use super::{Instance, Locator};
+use super::{BackendError, Instance, Locator};
 use crate::spec::Tightening;
 
 /// What holds for all instances of a backend. Callers ask for one of these
@@ -29,6 +30,8 @@ pub struct Declaration {
     pub workspace: fn(&Locator) -> PathBuf,
     /// Whether instances are made from images.
     pub takes_images: bool,
+    /// The setting that names the image, for a backend that takes images.
+    pub image_setting: Option<&'static str>,
     /// The setting that names another system for instances, for a backend
     /// without images.
     pub system_setting: Option<&'static str>,
@@ -55,6 +58,9 @@ pub struct Declaration {
     /// key hash, and returns whether there is a system in it to continue with.
     /// Absent: an instance is not in its directory.
     pub adopt_copy: Option<fn(&Path, &str) -> io::Result<bool>>,
+    /// Returns the backend that takes its place where these settings name it, if one does. What
+    /// is made then is the other's, whose name is recorded.
+    pub replaced_by: fn(&Settings) -> Result<Option<&'static str>, ConfigError>,
 }
 
 impl Declaration {
@@ -67,6 +73,7 @@ impl Declaration {
         host_directories: HostDirectories::None,
         workspace: |_| PathBuf::from(WORKSPACE),
         takes_images: false,
+        image_setting: None,
         system_setting: None,
         asks_engine: true,
         hung_advice: "check the connection to it and try again",
@@ -77,6 +84,7 @@ impl Declaration {
         tightening: |_| Tightening::Never,
         host_processes: |_| Vec::new(),
         adopt_copy: None,
+        replaced_by: |_| Ok(None),
     };
 
     /// Returns whether a directory of the host can be the workspace of an instance.
@@ -172,4 +180,22 @@ pub enum Availability {
         /// What to do about it.
         advice: String,
     },
+}
+
+impl Availability {
+    /// Returns what a probe has found: notes, or why there is no such backend. `advice` is for errors
+    /// that have none.
+    pub fn of_probe(probed: Result<Vec<String>, BackendError>, advice: &str) -> Self {
+        match probed {
+            Ok(notes) => Self::Works { notes },
+            Err(BackendError::Config(error)) => Self::Misconfigured {
+                problem: error.to_string(),
+                advice: "correct the setting".to_owned(),
+            },
+            Err(error) => Self::Missing {
+                advice: error.advice().unwrap_or(advice).to_owned(),
+                reason: error.to_string(),
+            },
+        }
+    }
 }

@@ -22,7 +22,7 @@ pub enum BackendError {
     /// The guest did not come up.
     #[error("the guest did not start: {reason}")]
     GuestFailed {
-        /// What it, or the system, said.
+        /// The message of it or of the system.
         reason: String,
     },
     /// The instance can never be started again: nothing of it is left that
@@ -102,6 +102,17 @@ pub enum BackendError {
         /// Its answer.
         message: String,
     },
+    /// Changed settings could not be applied. The instance is the one there was.
+    #[error(
+        "the changed settings {settings} could not be applied, and the sandbox is kept as it was: \
+         {source}"
+    )]
+    NotApplied {
+        /// The settings, with the values they had and have.
+        settings: String,
+        /// Why.
+        source: Box<BackendError>,
+    },
     /// Something else that the user can mend.
     #[error("{problem}")]
     Advised {
@@ -139,6 +150,7 @@ impl BackendError {
                 | Self::NoImage { .. }
                 | Self::Unenforceable { .. }
                 | Self::Advised { .. }
+                | Self::NotApplied { .. }
                 | Self::Config(_)
         )
     }
@@ -163,6 +175,10 @@ impl BackendError {
             | Self::NoImage { advice, .. }
             | Self::Unenforceable { advice, .. }
             | Self::Advised { advice, .. } => Some(advice),
+            Self::NotApplied { source, .. } => Some(source.advice().unwrap_or(
+                "try again, or put the settings back (`vestal config show` says where they come \
+                 from)",
+            )),
             Self::OtherSystem { .. } => {
                 Some("put the setting back (`vestal config show` says where it comes from)")
             }

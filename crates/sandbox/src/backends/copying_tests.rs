@@ -13,22 +13,22 @@ use crate::store::copies_ended;
 /// Root of a sandbox, out here.
 const OUTSIDE: u32 = 0x7000_0000;
 
-struct Place {
+struct CopyFixture {
     dir: TempDir,
     stage: PathBuf,
 }
 
-impl Place {
+impl CopyFixture {
     fn with_files(count: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let stage = STAGE_PROGRAM.install(&dir.path().join("programs")).unwrap();
-        let place = Self { dir, stage };
+        let fixture = Self { dir, stage };
         for number in 0..count {
-            let dir = place.from().join((number % 20).to_string());
+            let dir = fixture.from().join((number % 20).to_string());
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join(number.to_string()), "content").unwrap();
         }
-        place
+        fixture
     }
 
     fn from(&self) -> PathBuf {
@@ -47,12 +47,12 @@ impl Place {
 
 #[tokio::test]
 async fn a_copy_is_made_and_counted() {
-    let place = Place::with_files(50);
+    let fixture = CopyFixture::with_files(50);
     assert_eq!(
-        place.copy(CopyingUser::AsSelf).await.unwrap(),
+        fixture.copy(CopyingUser::AsSelf).await.unwrap(),
         CopyTotals { files: 70, bytes: 350 }
     );
-    assert_eq!(fs::read_to_string(place.to().join("3/43")).unwrap(), "content");
+    assert_eq!(fs::read_to_string(fixture.to().join("3/43")).unwrap(), "content");
 }
 
 #[tokio::test]
@@ -60,16 +60,16 @@ async fn a_copy_among_users_of_a_sandbox_keeps_their_owners() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let place = Place::with_files(1);
+    let fixture = CopyFixture::with_files(1);
     // The sandbox's root may write here, and this file of another user of the
     // sandbox is closed to everybody else.
-    for path in [place.dir.path().to_owned(), place.from()] {
+    for path in [fixture.dir.path().to_owned(), fixture.from()] {
         std::os::unix::fs::chown(path, Some(OUTSIDE), Some(OUTSIDE)).unwrap();
     }
-    let programs = place.stage.parent().unwrap();
+    let programs = fixture.stage.parent().unwrap();
     fs::set_permissions(programs, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(&place.stage, fs::Permissions::from_mode(0o755)).unwrap();
-    let dir = place.from().join("0");
+    fs::set_permissions(&fixture.stage, fs::Permissions::from_mode(0o755)).unwrap();
+    let dir = fixture.from().join("0");
     for path in [dir.clone(), dir.join("0")] {
         std::os::unix::fs::chown(&path, Some(OUTSIDE + 1000), Some(OUTSIDE + 7)).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
@@ -78,32 +78,32 @@ async fn a_copy_among_users_of_a_sandbox_keeps_their_owners() {
     let users =
         UserMapping { uids: range.to_vec(), gids: range.to_vec(), mapping: Mapping::Privileged };
     assert_eq!(
-        place.copy(CopyingUser::Among(users)).await.unwrap(),
+        fixture.copy(CopyingUser::Among(users)).await.unwrap(),
         CopyTotals { files: 2, bytes: 7 }
     );
-    let copy = fs::metadata(place.to().join("0/0")).unwrap();
+    let copy = fs::metadata(fixture.to().join("0/0")).unwrap();
     assert_eq!((copy.uid(), copy.gid()), (OUTSIDE + 1000, OUTSIDE + 7));
 }
 
 #[tokio::test]
 async fn a_failure_is_explained_and_leaves_nothing() {
-    let place = Place::with_files(1);
-    fs::remove_dir_all(place.from()).unwrap();
-    let error = place.copy(CopyingUser::AsSelf).await.unwrap_err();
+    let fixture = CopyFixture::with_files(1);
+    fs::remove_dir_all(fixture.from()).unwrap();
+    let error = fixture.copy(CopyingUser::AsSelf).await.unwrap_err();
     assert!(
         error.to_string().contains("the files") && error.to_string().contains("from"),
         "{error}"
     );
-    assert!(!place.to().exists());
+    assert!(!fixture.to().exists());
 }
 
 #[tokio::test]
 async fn what_the_program_says_of_its_progress_is_passed_on() {
-    let place = Place::with_files(0);
+    let fixture = CopyFixture::with_files(0);
     let received = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&received);
     let progress = ProgressSink::new(move |step| sink.lock().unwrap().push(step));
-    let script = place.dir.path().join("script");
+    let script = fixture.dir.path().join("script");
     let output = r#"#!/bin/sh
 echo '{"files":1,"bytes":2,"total":null}'
 echo rubbish
@@ -112,7 +112,7 @@ echo '{"done":true,"files":6,"bytes":7,"skipped":0}'
 "#;
     fs::write(&script, output).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
-    let (from, to) = (place.from(), place.to());
+    let (from, to) = (fixture.from(), fixture.to());
     let copied =
         copy(&script, &CopyingUser::AsSelf, &from, &to, "a home", &progress).await.unwrap();
     assert_eq!(copied, CopyTotals { files: 6, bytes: 7 });
@@ -124,12 +124,12 @@ echo '{"done":true,"files":6,"bytes":7,"skipped":0}'
 
 #[tokio::test]
 async fn a_program_that_ends_without_a_word_has_made_no_copy() {
-    let place = Place::with_files(0);
-    let script = place.dir.path().join("script");
+    let fixture = CopyFixture::with_files(0);
+    let script = fixture.dir.path().join("script");
     fs::write(&script, "#!/bin/sh\necho it broke >&2\nexit 0\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
     let progress = ProgressSink::default();
-    let (from, to) = (place.from(), place.to());
+    let (from, to) = (fixture.from(), fixture.to());
     let error =
         copy(&script, &CopyingUser::AsSelf, &from, &to, "a home", &progress).await.unwrap_err();
     assert!(error.to_string().contains("it broke"), "{error}");
@@ -137,18 +137,18 @@ async fn a_program_that_ends_without_a_word_has_made_no_copy() {
 
 /// Gives a copy up as soon as its target is there; returns whether it was in time.
 async fn given_up(files: usize) -> bool {
-    let place = Place::with_files(files);
+    let fixture = CopyFixture::with_files(files);
     let appeared = async {
-        while !place.to().exists() {
+        while !fixture.to().exists() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     let in_time = tokio::select! {
         biased;
-        copied = place.copy(CopyingUser::AsSelf) => { copied.unwrap(); false }
+        copied = fixture.copy(CopyingUser::AsSelf) => { copied.unwrap(); false }
         () = appeared => true,
     };
-    assert_ne!(place.to().exists(), in_time);
+    assert_ne!(fixture.to().exists(), in_time);
     in_time
 }
 
@@ -165,20 +165,20 @@ async fn a_copy_that_nobody_waits_for_is_gone_when_the_future_is() {
 /// Starts a copy, and closes the only reader of its output when its target is there,
 /// as the death of its starter does; returns whether it was in time.
 async fn orphaned(files: usize) -> bool {
-    let place = Place::with_files(files);
+    let fixture = CopyFixture::with_files(files);
     let mut command =
-        command(&place.stage, &CopyingUser::AsSelf, &place.from(), &place.to()).unwrap();
+        command(&fixture.stage, &CopyingUser::AsSelf, &fixture.from(), &fixture.to()).unwrap();
     let mut child = command.spawn().unwrap();
     drop(command);
-    while !place.to().exists() {
+    while !fixture.to().exists() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     drop(child.stdout.take());
-    copies_ended(place.dir.path(), Duration::from_mins(1)).await.unwrap();
-    let cancelled = !place.to().exists();
-    fs::remove_dir_all(place.to()).ok();
+    copies_ended(fixture.dir.path(), Duration::from_mins(1)).await.unwrap();
+    let cancelled = !fixture.to().exists();
+    fs::remove_dir_all(fixture.to()).ok();
     let status = child.wait().await.unwrap();
-    assert!(!place.to().exists(), "nothing is written any more");
+    assert!(!fixture.to().exists(), "nothing is written any more");
     assert_ne!(status.success(), cancelled);
     cancelled
 }

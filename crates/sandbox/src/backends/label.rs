@@ -1,16 +1,21 @@
 //! The label of an instance that no engine keeps: enough to find it if the sandbox's record
-//! is lost or was never written.
+//! is lost or was never written. And records of its processes, as the stage writes them.
 
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use vestal_config::Settings;
+use vestal_process::ProcessId;
 
-use crate::backend::{FoundInstance, InstanceRequest, InstanceState, Locator, Owner};
+use crate::backend::{
+    Backend, BackendError, FoundInstance, Instance, InstanceFilter, InstanceRequest, InstanceState,
+    Locator, Owner,
+};
+use crate::client::socket::SOCKET_NAME;
 use crate::key::random_hex;
 use crate::settings::SandboxSettings as _;
 
@@ -71,22 +76,26 @@ impl<S: Serialize + DeserializeOwned> Label<S> {
         written
     }
 
-    /// Returns the label for a copy that belongs to another sandbox; `None` for an
-    /// instance with an owner process.
-    pub(super) fn for_copy(mut self, key: &str) -> Option<Self> {
-        if self.owner.is_some() {
-            return None;
-        }
-        key.clone_into(&mut self.key);
-        Some(self)
+    /// Turns the directory of a copied instance into a stopped instance of another sandbox.
+    /// `forget` clears what is the original's in the label, such as its control groups, and
+    /// removes the record of its processes. Returns whether it has a system that can be started:
+    /// an instance with an owner process has none.
+    pub(super) fn adopt_copy(
+        instance_dir: &Path,
+        key: &str,
+        forget: impl FnOnce(&mut S) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let Some(mut label) = Self::read(instance_dir).filter(|label| label.owner.is_none()) else {
+            return Ok(false);
+        };
+        key.clone_into(&mut label.key);
+        forget(&mut label.system)?;
+        forget_record(&instance_dir.join("io").join(SOCKET_NAME))?;
+        label.write(instance_dir)?;
+        Ok(true)
     }
 
-    /// Returns whether it belongs to the sandbox with this key.
-    pub(super) fn belongs_to(&self, key: &str) -> bool {
-        self.key == key
-    }
-
-    pub(super) fn into_found(
+    fn into_found(
         self,
         id: String,
         state: InstanceState,
@@ -107,8 +116,64 @@ impl<S: Serialize + DeserializeOwned> Label<S> {
     }
 }
 
+/// A process, as the stage records it.
+#[derive(Deserialize)]
+pub(super) struct RecordedProcess {
+    pid: u32,
+    pid_start: u64,
+    boot: String,
+}
+
+impl From<RecordedProcess> for ProcessId {
+    fn from(recorded: RecordedProcess) -> Self {
+        Self { pid: recorded.pid, start: recorded.pid_start, boot: recorded.boot }
+    }
+}
+
+/// Reads a record of the stage. It is written by rename and cannot be partial; one that cannot be
+/// parsed counts as absent.
+pub(super) fn read_record<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a file of an earlier start, if it is there.
+pub(super) fn forget_record(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Finds the instances of a sandbox that has no record, by their labels. Those with a record are found
+/// by their directory in the home.
+pub(super) async fn find_unrecorded<S: Serialize + DeserializeOwned + Send>(
+    backend: &dyn Backend,
+    settings: &Settings,
+    whose: InstanceFilter<'_>,
+    locator: fn(S, &Path) -> Locator,
+) -> Result<Vec<FoundInstance>, BackendError> {
+    let InstanceFilter::Key(key) = whose else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for (id, dir) in unrecorded_instances(settings) {
+        if let Some(label) = Label::<S>::read(&dir).filter(|label| label.key == key) {
+            let instance = Instance { id, dir, locator: Locator::Null };
+            let state = backend.state(&instance).await?;
+            found.push(
+                label.into_found(instance.id, state, |system| locator(system, &instance.dir)),
+            );
+        }
+    }
+    Ok(found)
+}
+
 /// Returns the directories of instances of sandboxes that have no record, with their ids.
-pub(super) fn unrecorded_instances(settings: &Settings) -> Vec<(String, PathBuf)> {
+fn unrecorded_instances(settings: &Settings) -> Vec<(String, PathBuf)> {
     let Ok(sandboxes) = settings.sandboxes_dir() else {
         return Vec::new();
     };

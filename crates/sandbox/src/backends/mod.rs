@@ -16,4 +16,4 @@ pub(crate) mod ssh;
 mod user_mounts;
 
 pub(crate) use registry::{Backends, RESERVED_NAMES, UNBUILT};
-pub use registry::{registered, schema};
+pub use registry::{backend_in_effect, registered, schema};

@@ -205,7 +205,7 @@ impl LimitKind {
         }
     }
 
-    /// Returns the ceiling that holds where nothing is said.
+    /// Returns the ceiling where none is set.
     fn default_ceiling(self) -> Ceiling {
         let value = match self {
             Self::Cpu => keys::CONTAINER_CPU.default_value().thousandths(),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use vestal_config::{Group, Schema, Settings};
+use vestal_config::{ConfigError, Group, Schema, Settings};
 
 use super::apptainer::Apptainer;
 use super::docker::Docker;
@@ -11,9 +11,10 @@ use super::docker::Docker;
 use super::kubernetes::Kubernetes;
 use super::local::Local;
 use super::native::Native;
-use super::ssh::Ssh;
+use super::ssh::{Ssh, SshContainers};
 use super::{apptainer, docker, kubernetes, local, native, ssh};
 use crate::backend::{Backend, Confinement, Declaration};
+use crate::settings::BackendChoice;
 use crate::{HomeId, settings};
 
 /// A backend that can be opened.
@@ -23,8 +24,10 @@ pub(crate) struct Registration {
     /// The settings that only this backend has.
     pub(crate) settings: Option<&'static Group>,
     /// Returns the backend for a home. Nothing is asked or started yet.
-    pub(crate) open: fn(&Arc<Settings>, &HomeId) -> Arc<dyn Backend>,
+    pub(crate) open: Open,
 }
+
+type Open = fn(&Arc<Settings>, &HomeId) -> Arc<dyn Backend>;
 
 /// Every backend, the best first: `auto` takes the first one that works. A new
 /// backend is added here and nowhere else.
@@ -55,6 +58,12 @@ pub(crate) const REGISTRY: &[Registration] = &[
         settings: Some(&ssh::settings::GROUP),
         open: |settings, home| Arc::new(Ssh::new(Arc::clone(settings), home.clone())),
     },
+    // Its settings are those of the one before.
+    Registration {
+        declaration: &ssh::CONTAINERS,
+        settings: None,
+        open: |settings, home| Arc::new(SshContainers::new(Arc::clone(settings), home.clone())),
+    },
     #[cfg(feature = "kubernetes")]
     Registration {
         declaration: &kubernetes::DECLARATION,
@@ -83,6 +92,17 @@ pub fn registered() -> impl Iterator<Item = &'static Declaration> {
     REGISTRY.iter().map(|registration| registration.declaration)
 }
 
+/// Returns the backend that a choice comes to with these settings: one may have another take its
+/// place.
+pub fn backend_in_effect(
+    choice: BackendChoice,
+    settings: &Settings,
+) -> Result<BackendChoice, ConfigError> {
+    let declared = choice.named().and_then(|name| registered().find(|found| found.name == name));
+    let instead = declared.map(|declared| (declared.replaced_by)(settings)).transpose()?.flatten();
+    Ok(instead.map_or(choice, BackendChoice::Named))
+}
+
 /// Returns the schema of sandboxes: what all of them have, and what each backend declares.
 pub fn schema() -> Schema {
     let backends = REGISTRY.iter().filter_map(|backend| backend.settings);
@@ -97,6 +117,8 @@ pub(crate) struct Backends(Vec<KnownBackend>);
 
 struct KnownBackend {
     declaration: &'static Declaration,
+    /// How it is opened with other settings; absent: it has the ones it was given.
+    open: Option<Open>,
     backend: LazyLock<Arc<dyn Backend>, OpenBackend>,
 }
 
@@ -115,6 +137,7 @@ impl Backends {
             let (settings, home) = (Arc::clone(settings), home.clone());
             KnownBackend {
                 declaration: registration.declaration,
+                open: Some(registration.open),
                 backend: LazyLock::new(Box::new(move || (registration.open)(&settings, &home))),
             }
         };
@@ -125,9 +148,29 @@ impl Backends {
     pub(crate) fn exactly(backends: Vec<Arc<dyn Backend>>) -> Self {
         let known = |backend: Arc<dyn Backend>| KnownBackend {
             declaration: backend.declaration(),
+            open: None,
             backend: LazyLock::new(Box::new(move || backend)),
         };
         Self(backends.into_iter().map(known).collect())
+    }
+
+    /// Returns the same backends with other settings.
+    pub(crate) fn with_settings(&self, settings: &Arc<Settings>, home: &HomeId) -> Self {
+        let again = |known: &KnownBackend| {
+            let backend: OpenBackend = match known.open {
+                Some(open) => {
+                    let (settings, home) = (Arc::clone(settings), home.clone());
+                    Box::new(move || open(&settings, &home))
+                }
+                None => {
+                    let backend = Arc::clone(&known.backend);
+                    Box::new(move || backend)
+                }
+            };
+            let backend = LazyLock::new(backend);
+            KnownBackend { declaration: known.declaration, open: known.open, backend }
+        };
+        Self(self.0.iter().map(again).collect())
     }
 
     /// Returns what each declares.

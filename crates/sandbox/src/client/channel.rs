@@ -16,7 +16,7 @@ use super::error::{CallError, Closed, Expectation, Violation};
 use super::inbox::{Inbox, InboxItem, STREAMS, SendWindow};
 use super::outbox::Outbox;
 
-/// Something the guest said on a channel.
+/// A message of the guest on a channel.
 #[derive(Debug)]
 pub enum ChannelMessage {
     /// Bytes of a stream.
@@ -246,7 +246,7 @@ impl Channel {
         Self { connection, core }
     }
 
-    /// Returns what the guest says next, in the order it said it; `None` after
+    /// Returns the guest's next message, in its order; `None` after
     /// the reply. Safe to drop half-way: nothing is lost.
     pub async fn recv(&mut self) -> Result<Option<ChannelMessage>, CallError> {
         poll_fn(|context| self.core.poll_recv(context, self.connection.shared())).await
@@ -344,7 +344,7 @@ pub(crate) enum InputSource<'a> {
 pub(crate) enum FeedError {
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The source failed; the guest was not told that the stream is complete.
+    /// The source failed; the guest got no end of the stream.
     #[error(transparent)]
     Source(io::Error),
 }

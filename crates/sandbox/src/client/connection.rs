@@ -23,7 +23,7 @@ use super::error::{CallError, Closed, ConnectError, Expectation, Violation};
 use super::outbox;
 use super::outbox::{CloseOnDrop, GuestWriter, Outbox};
 
-/// How long a guest may take to answer the greeting, unless told otherwise.
+/// How long a guest may take to answer the greeting by default.
 pub const DEFAULT_GREETING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Longest text a guest may give in its greeting.
@@ -86,7 +86,7 @@ impl Connection {
         Ok(Self { handle: Arc::new(CloseWhenUnused { shared }) })
     }
 
-    /// Returns what the guest said of itself.
+    /// Returns the guest's answer to the greeting.
     pub fn welcome(&self) -> &Welcome {
         &self.shared().welcome
     }

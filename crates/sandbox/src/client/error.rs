@@ -21,7 +21,7 @@ pub enum Violation {
     Undecodable {
         /// The frame's kind.
         kind: FrameKind,
-        /// What the decoder said.
+        /// The decoder's message.
         error: String,
     },
     /// A kind of frame that a guest never sends at this point.
@@ -182,7 +182,7 @@ pub enum ConnectError {
     WrongInstance {
         /// The instance asked for.
         wanted: String,
-        /// The instance that answered, or what it said when it refused.
+        /// The instance that answered, or its reason when it refused.
         found: String,
     },
     /// The guest refused.

@@ -23,7 +23,7 @@ pub const SOCKET_NAME: &str = "guest.sock";
 /// How long to wait while more callers knock than the guest's backlog holds.
 const BACKLOG_LIMIT: Duration = Duration::from_secs(5);
 
-/// Who must be listening.
+/// The process that must be listening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerExpectation {
     uid: Option<u32>,

@@ -14,7 +14,7 @@ use vestal_wire::HostRole;
 
 use super::owned::run_to_end;
 use super::sweep::SweepStart;
-use super::{Engine, Inner, bring_up, lock, owned, policy, sweep};
+use super::{Engine, Inner, bring_up, drift, lock, owned, sweep};
 use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
 use crate::notice::Notice;
@@ -50,6 +50,25 @@ pub enum StateBefore {
     Stopped,
     /// It ran.
     Running,
+}
+
+/// What a caller found who asked for a sandbox. It is the caller's own: the next one finds the
+/// sandbox running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FoundAs {
+    pub(crate) before: StateBefore,
+    /// Whether its instance could not be used, and another one was made.
+    pub(crate) was_remade: bool,
+}
+
+impl FoundAs {
+    /// A sandbox that runs and is as it was.
+    pub(crate) const RUNNING: Self = Self { before: StateBefore::Running, was_remade: false };
+
+    pub(crate) fn of(attached: &Attached) -> Self {
+        let is_remade = |notice: &Notice| matches!(notice, Notice::Recreated { .. });
+        Self { before: attached.before, was_remade: attached.notices.iter().any(is_remade) }
+    }
 }
 
 /// An instance with a connection to its guest.
@@ -110,7 +129,8 @@ impl Engine {
             && handle.is_usable()
             && (overrides.is_empty() || handle.suits(&overrides).await)
         {
-            return Ok(Sandbox::new(handle));
+            let found = handle.find_again().await?;
+            return Ok(Sandbox::new(handle, found));
         }
         if self.inner.across_processes()? {
             let attached = attach(&self.inner, &key, &overrides).await?;
@@ -132,10 +152,11 @@ impl Engine {
 /// Keeps hold of a sandbox for this process, until the end of the process
 /// or of its use.
 fn hold(engine: &Arc<Inner>, key: Key, attached: Attached, ownership: Ownership) -> Sandbox {
+    let found = FoundAs::of(&attached);
     let handle = Handle::new(Arc::clone(engine), key.clone(), attached, ownership);
     engine.handles().insert(key, Arc::clone(&handle));
     sweep::start_idle_reaper(engine);
-    Sandbox::new(handle)
+    Sandbox::new(handle, found)
 }
 
 /// Returns the lock by which the tasks of this process take turns in
@@ -161,13 +182,13 @@ pub(crate) async fn attach(
         && let Some(attached) = attach_running(engine, key, &dir, overrides, GREETING_SOON).await?
     {
         sweep::sweep_once(engine, key, overrides, SweepStart::Quietly);
-        return policy::settle_drift(engine, key, attached).await;
+        return drift::settle_drift(engine, key, attached).await;
     }
     sweep::sweep_once(engine, key, overrides, SweepStart::AtOnce);
     let lock = lock::lock(engine, key.task(), &dir).await?;
     let attached = bring_up::attach_locked(engine, key, &dir, &lock, overrides).await?;
     drop(lock);
-    policy::settle_drift(engine, key, attached).await
+    drift::settle_drift(engine, key, attached).await
 }
 
 impl SandboxDir {

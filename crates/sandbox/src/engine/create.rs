@@ -11,21 +11,20 @@ use vestal_wire::{GuestSettings, HostRole};
 
 use super::attach::{Attached, StateBefore, greet};
 use super::lock::LockedSandbox;
-use super::remove::kept_files;
-use super::{Inner, environment, remove};
+use super::remove::{self, kept_files};
+use super::{Inner, policy};
 use crate::backend::{
     Backend, BackendError, Base, Confinement, Instance, InstanceRequest, JobEnvironment, Owner,
     Remedy,
 };
 use crate::key::random_hex;
 use crate::notice::Notice;
-use crate::publish;
 use crate::settings::{OnConfigChange, keys};
 use crate::store::{
-    InstanceMark, InstanceRecord, Intent, KeyLock, SandboxDir, SandboxRecord, StoreError,
-    make_private_dir,
+    InstanceMark, InstanceRecord, Intent, KeyLock, RecordedHome, SandboxDir, SandboxRecord,
+    StoreError, make_private_dir,
 };
-use crate::{Error, Key, Overrides, ProgressSink, failpoint};
+use crate::{Error, Key, Overrides, ProgressSink, failpoint, publish};
 
 /// Makes the next generation of a sandbox's instance.
 pub(super) async fn create(
@@ -43,6 +42,8 @@ pub(super) async fn create(
         && dir.instance_ids()?.is_empty()
         && kept_files(dir).is_empty();
     let id = new_instance_id(dir)?;
+    let reserve = engine.disk_reserve();
+    reserve.release_if_full();
     record.generation += 1;
     dir.write_intent(Intent::Create {
         instance: id.clone(),
@@ -68,6 +69,7 @@ pub(super) async fn create(
     failpoint::reach("create.record-written");
     dir.clear_intent()?;
     failpoint::reach("create.intent-cleared");
+    reserve.keep();
     let instance =
         record.instance(dir).ok_or_else(|| Error::NoSandbox { task: record.task.clone() })?;
 
@@ -116,6 +118,7 @@ pub(super) async fn make(
             let up = Instance { locator: made.locator.clone(), ..instance };
             publish::publish_again(dir, &*backend, &up).await;
             record.instance = Some(InstanceRecord { locator: made.locator, ..about });
+            record.home = RecordedHome::of(key.home(), dir);
             Ok(made.warnings)
         }
         Err(error) => {
@@ -164,7 +167,9 @@ pub(super) async fn start(
         // is asked for now, and stays so.
         record.overrides = asked.clone().or(&record.overrides);
     }
-    dir.write_intent(Intent::Start { instance: instance.id.clone() })?;
+    let reserve = engine.disk_reserve();
+    reserve.release_if_full();
+    dir.write_intent_if_room(Intent::Start { instance: instance.id.clone() })?;
     failpoint::reach("start.intent-written");
 
     let lifespan = Lifespan::Retained { retention: engine.retention()? };
@@ -210,6 +215,7 @@ pub(super) async fn start(
     failpoint::reach("start.guest-started");
     let instance = Instance { locator: made.locator, ..instance };
     publish::publish_again(dir, &*backend, &instance).await;
+    record.home = RecordedHome::of(key.home(), dir);
     if let Some(started) = &mut record.instance {
         started.locator = instance.locator.clone();
         started.retention_seconds = now.retention_seconds;
@@ -221,6 +227,7 @@ pub(super) async fn start(
     failpoint::reach("start.record-written");
     dir.clear_intent()?;
     failpoint::reach("start.intent-cleared");
+    reserve.keep();
     let remarks = made.warnings.into_iter().map(Notice::Remark);
     let notices = remarks.chain(drift.map(Notice::Applied)).collect();
     greet_new(asked, backend, instance, record, before, notices).await
@@ -235,7 +242,7 @@ fn can_be_replaced(
     Ok(match (backend.confinement(), error) {
         // Its files are the host's own.
         (Confinement::None, _) | (_, BackendError::Unresumable { .. }) => true,
-        // The user has said what a changed setting may cost.
+        // The setting decides what a changed setting may cost.
         (_, BackendError::OtherSystem { .. }) => {
             engine.on_config_change()? == OnConfigChange::Recreate
         }
@@ -332,7 +339,7 @@ pub(super) fn instance_request(
         retention_ms: retention.map(millis),
         owner_grace_ms: owner.as_ref().map(|_| millis(OWNER_GRACE)),
         env: match backend.job_environment() {
-            JobEnvironment::Callers => environment::base_environment(engine)?,
+            JobEnvironment::Callers => policy::base_environment(engine)?,
             JobEnvironment::Guests => Vec::new(),
         },
         start_dir: bytes(&home),

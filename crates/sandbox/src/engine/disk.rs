@@ -1,14 +1,16 @@
 //! What a sandbox takes on the disk of this machine.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use async_recursion::async_recursion as boxed;
 
 use super::Engine;
-use crate::{Error, TaskName};
+use crate::store::free_bytes;
+use crate::{CopyError, Error, TaskName};
 
 /// How long the files of a sandbox are counted, and how many of them.
 const COUNT_WITHIN: Duration = Duration::from_secs(5);
@@ -40,6 +42,41 @@ impl Engine {
         // A panic there says nothing about the sandbox.
         Ok(counting.await.unwrap_or(DiskUsage { is_partial: true, ..DiskUsage::default() }))
     }
+}
+
+/// Room that a copy of nothing takes: records and directories.
+const LEAST_ROOM: u64 = 128 << 10;
+
+/// Refuses a copy of trees for which there is no room at `to`, before anything is stopped for it.
+pub(super) async fn check_room(trees: Vec<PathBuf>, to: PathBuf) -> Result<(), Error> {
+    let checking = tokio::task::spawn_blocking(move || {
+        // What cannot be asked is for the copy to find out.
+        let Ok(free) = free_bytes(&to) else { return Ok(()) };
+        let bytes: u64 = trees.iter().map(|tree| count(tree).bytes).sum();
+        let needed = bytes.max(LEAST_ROOM);
+        if needed <= free || (LEAST_ROOM <= free && shares_blocks(&to)) {
+            return Ok(());
+        }
+        let problem = format!("it takes {needed} bytes, and {free} are free; nothing was stopped");
+        Err(Error::from(CopyError::NoSpace { path: to, problem }))
+    });
+    checking.await.unwrap_or(Ok(()))
+}
+
+/// Returns whether copies of files share their blocks in a directory.
+fn shares_blocks(dir: &Path) -> bool {
+    let try_it = || -> std::io::Result<()> {
+        let mut original = tempfile_in(dir)?;
+        original.write_all(&[1; 4096])?;
+        Ok(rustix::fs::ioctl_ficlone(tempfile_in(dir)?, original)?)
+    };
+    try_it().is_ok()
+}
+
+/// Opens a file that has no name.
+fn tempfile_in(dir: &Path) -> std::io::Result<fs::File> {
+    let flags = rustix::fs::OFlags::TMPFILE.bits().cast_signed();
+    fs::OpenOptions::new().read(true).write(true).custom_flags(flags).mode(0o600).open(dir)
 }
 
 /// Adds up what is below a directory. Links are counted and not followed, and other filesystems are

@@ -83,7 +83,7 @@ impl Engine {
             let now = Timestamp::now();
             let forgotten =
                 ForgottenInstance::new(task.as_str(), &record.key, &backend, instance.locator, now);
-            inner.forgotten().add(&instance.id, &forgotten)?;
+            forgotten_instances(inner).add(&instance.id, &forgotten)?;
         }
         failpoint::reach("forget.noted");
         if kept_files(&dir).is_empty() {
@@ -105,11 +105,9 @@ impl Engine {
     }
 }
 
-impl Inner {
-    /// Returns the instances that were forgotten.
-    pub(super) fn forgotten(&self) -> ForgottenInstances {
-        ForgottenInstances::of_home(&self.settings.home().dir())
-    }
+/// Returns the instances that were forgotten.
+pub(super) fn forgotten_instances(engine: &Inner) -> ForgottenInstances {
+    ForgottenInstances::of_home(&engine.settings.home().dir())
 }
 
 /// Removes an instance that was forgotten and is met again, and its name from the list.
@@ -123,7 +121,7 @@ pub(super) async fn finish(
     let instance = Instance { locator: found.locator, ..unlocated(dir, found.id) };
     tracing::info!(instance = id, "its machine is back; it was forgotten, and is removed");
     backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
-    engine.forgotten().remove(&id)?;
+    forgotten_instances(engine).remove(&id)?;
     Ok(())
 }
 
@@ -134,7 +132,7 @@ pub(super) async fn drop_forgotten(
     backend: &dyn Backend,
     found: Vec<FoundInstance>,
 ) -> Result<Vec<FoundInstance>, Error> {
-    let mut forgotten = engine.forgotten().ids()?;
+    let mut forgotten = forgotten_instances(engine).ids()?;
     if forgotten.is_empty() {
         return Ok(found);
     }

@@ -9,9 +9,11 @@ use jiff::Timestamp;
 use super::create::new_instance_id;
 use super::lock::{LockedSandbox, unlocated};
 use super::quiesce::{CopyCounter, Quiesced};
+use super::rebuild::bind_backend;
 use super::snapshot::snapshot_of;
 use super::{Engine, Inner, create, lock, quiesce, remove};
 use crate::backend::Base;
+use crate::sandbox::inherit_mark;
 use crate::store::{Intent, KeyLock, SandboxDir, SandboxRecord};
 use crate::{
     CopyError, Error, Forked, Key, Overrides, SnapshotName, TaskName, WhileBusy, failpoint,
@@ -52,10 +54,10 @@ impl Engine {
             let locking = lock_both(&inner, &from, &to);
             let (source_lock, lock) = attended.or_leave(to.task(), locking).await?;
             let source = match &name {
-                Some(name) => saved_source(&from, &source_dir, name),
+                Some(name) => saved_source(&from, &source_dir, name).map(|source| (source, None)),
                 None => quiesce_source(&inner, &from, &source_dir, busy).await,
             };
-            let source = match source {
+            let (source, still) = match source {
                 Ok(source) => source,
                 Err(error) => {
                     dir.remove_if_bare()?;
@@ -69,6 +71,10 @@ impl Engine {
                 lock::finish(&inner, from.task(), &source_dir).await?;
             }
             if forked.is_err() {
+                if let Some(still) = still {
+                    let source = LockedSandbox { key: &from, dir: &source_dir, lock: &source_lock };
+                    still.put_back(&inner, source).await;
+                }
                 dir.remove_if_bare()?;
             }
             drop((source_lock, lock));
@@ -108,15 +114,15 @@ async fn quiesce_source(
     key: &Key,
     dir: &SandboxDir,
     busy: WhileBusy,
-) -> Result<ForkSource, Error> {
+) -> Result<(ForkSource, Option<Quiesced>), Error> {
     let still = quiesce::quiesce_to_copy(engine, key, dir, busy).await?;
-    let Quiesced { record, instance, .. } = still;
-    Ok(ForkSource {
+    let source = ForkSource {
         trees: dir.path().to_owned(),
-        backend: record.backend,
-        overrides: record.overrides,
-        base: instance.map(Base::Instance),
-    })
+        backend: still.record.backend.clone(),
+        overrides: still.record.overrides.clone(),
+        base: still.instance.clone().map(Base::Instance),
+    };
+    Ok((source, Some(still)))
 }
 
 /// Makes a sandbox as a copy of another, under both locks.
@@ -131,7 +137,7 @@ async fn copy_fork(
     let task = key.task();
     let backend = Arc::clone(engine.backend(task, &source.backend)?);
     let mut record = SandboxRecord::new(key, backend.name(), source.overrides, Timestamp::now());
-    engine.bind_backend(&mut record)?;
+    bind_backend(engine, &mut record)?;
     let instance = source.base.is_some().then(|| new_instance_id(dir)).transpose()?;
     dir.write_intent(Intent::Fork {
         from: from.task().to_string(),
@@ -149,6 +155,7 @@ async fn copy_fork(
     }
     let counter = CopyCounter::default();
     quiesce::copy_trees(engine, &*backend, &source.trees, dir.path(), &counter).await?;
+    inherit_mark(&engine.dir(from), dir)?;
     failpoint::reach("fork.files-copied");
     if let Some(id) = instance {
         record.generation += 1;

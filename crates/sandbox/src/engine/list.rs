@@ -25,12 +25,16 @@ use crate::job::{JobStream, Observer};
 use crate::settings::keys;
 use crate::spec::Drift;
 use crate::store::{
-    InstanceMark, LastKnownRecord, SandboxDir, SandboxRecord, list_dirs, runs_here,
+    InstanceMark, Intent, LastKnownRecord, SandboxDir, SandboxRecord, list_dirs, runs_here,
 };
 use crate::{Error, Overrides, ProcessId, TaskName};
 
 /// How long a listing waits for one guest.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What is wrong with a sandbox whose record names another key than this home has for its task.
+const OTHER_HOME: &str = "it belongs to another identity than home.json has: that file was lost \
+                          or replaced, or the sandbox's directory was copied from another home";
 
 /// Most sandboxes that are asked at a time.
 const AT_ONCE: usize = 64;
@@ -148,7 +152,7 @@ impl Engine {
     #[boxed]
     pub async fn inspect(&self, task: &TaskName) -> Result<Vec<SandboxSummary>, Error> {
         let dir = self.inner.dir(&self.inner.key(task));
-        // Who asks for one waits for it.
+        // A caller that asks for one waits for it.
         let deadline = Instant::now() + self.inner.probe_timeouts.listing;
         let deadlines = Deadlines { here: deadline, elsewhere: deadline };
         let found = summaries(&self.inner, &dir, deadlines).await?;
@@ -290,6 +294,20 @@ async fn summarise(
         // An unreadable directory is reported by the listing of snapshots.
         snapshots: dir.snapshot_names().map_or(0, |names| names.len()),
     };
+    if record.profile == engine.profile
+        && record.task.parse().is_ok_and(|task| engine.key(&task).hash() != record.key)
+    {
+        summary.state = SummaryState::Unknown;
+        summary.trouble = Some(OTHER_HOME.to_owned());
+        return Ok(summary);
+    }
+    // One that cannot be read is for its owner to mend.
+    if let Ok(Some(Intent::Remove { problem: Some(problem), .. })) = dir.read_intent() {
+        summary.trouble = Some(format!("its removal is not finished: {problem}"));
+        if dir.instance_ids()?.is_empty() {
+            return Ok(summary);
+        }
+    }
     let (Some(made), Some(instance)) = (made, record.instance(dir)) else {
         return Ok(summary);
     };

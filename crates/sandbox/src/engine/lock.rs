@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::attach::answers;
 use super::remove::{END_TIMEOUT, kept_files};
-use super::{Inner, fork, reap, remove, snapshot};
+use super::{Inner, change, fork, reap, remove, snapshot};
 use crate::backend::{Backend, Instance, Owner};
 use crate::store::{
     InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError, copies_ended,
@@ -335,7 +335,7 @@ pub(super) async fn finish(engine: &Inner, task: &TaskName, dir: &SandboxDir) ->
             return fork::finish_fork(engine, task, dir, &backend, instance).await;
         }
         Intent::Restore(change) | Intent::Rebuild(change) => {
-            engine.finish_change(task, dir, *change).await?;
+            change::finish_change(engine, task, dir, *change).await?;
         }
     }
     dir.clear_intent()?;

@@ -26,8 +26,8 @@ use crate::mounts::planted_link;
 use crate::notice::Wording;
 use crate::sandbox::Handle;
 use crate::store::{
-    Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, adopt_sandboxes,
-    holds_sandboxes_of, is_below, machine, open_home, running_guests,
+    DiskReserve, Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError,
+    adopt_sandboxes, holds_sandboxes_of, is_below, machine, open_home, running_guests,
 };
 use crate::{Error, HomeId, Key, Overrides, ProgressSink, TaskName, overrides};
 
@@ -180,7 +180,7 @@ impl Engine {
 
     /// Refuses sandboxes from now on that were made without isolation at somebody's wish (`-b local`),
     /// but for those on these backends. It is for a process that works for others, who must not reach
-    /// this machine through a sandbox that its user made for himself. What is permitted is said once.
+    /// this machine through a sandbox that its user made for himself. What is permitted is reported once.
     pub fn permit_unconfined(&self, backends: Vec<String>) {
         // Said again, it would be by the same settings.
         self.inner.permitted.set(backends).ok();
@@ -240,6 +240,12 @@ fn identity(settings: &Settings, declared: &[&'static Declaration]) -> Result<Ho
             _ => Guests::None,
         },
         machine,
+        // Those kept elsewhere may be another home's.
+        sandboxes: settings
+            .sandboxes_dir()
+            .ok()
+            .map(|dir| dir.value)
+            .filter(|dir| is_below(dir, &home)),
         adopt_sandboxes: &|old, new, original| {
             let sandboxes = settings.sandboxes_dir().map_err(|error| {
                 StoreError::io("find the sandboxes of", &home, std::io::Error::other(error))
@@ -281,6 +287,33 @@ impl Engine {
 }
 
 impl Inner {
+    /// Returns an engine of the same home with other settings, to make or start one instance with.
+    /// It holds no sandbox.
+    pub(super) fn with_settings(&self, settings: Arc<Settings>) -> Self {
+        let forwarded = self.forwarded.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Self {
+            home_id: self.home_id.clone(),
+            profile: self.profile.clone(),
+            sandboxes: self.sandboxes.clone(),
+            backends: self.backends.with_settings(&settings, &self.home_id),
+            settings,
+            base_environment: self.base_environment.clone(),
+            container_environment: self.container_environment.clone(),
+            forwarded: RwLock::new(Arc::clone(&forwarded)),
+            permitted: self.permitted.clone(),
+            confined: self.confined.clone(),
+            open_locks: Mutex::default(),
+            handles: Mutex::default(),
+            owned: OwnedInstances::default(),
+            idle_reaper: IdleReaper::default(),
+            sweep: Sweep::default(),
+            unfinished: Arc::clone(&self.unfinished),
+            progress: self.progress.clone(),
+            launch_dir: self.launch_dir.clone(),
+            probe_timeouts: self.probe_timeouts,
+        }
+    }
+
     pub(crate) fn key(&self, task: &TaskName) -> Key {
         Key::new(self.home_id.clone(), &*self.profile, task.clone())
     }
@@ -295,6 +328,11 @@ impl Inner {
             task: task.to_string(),
             backend: name.to_owned(),
         })
+    }
+
+    /// Returns the space that is kept for a start on a full disk.
+    pub(super) fn disk_reserve(&self) -> DiskReserve {
+        DiskReserve::of(&self.settings.home().run_dir(), &self.sandboxes)
     }
 
     pub(crate) fn wording<'a>(&self, task: &'a str, backend: &'a str) -> Wording<'a> {
@@ -385,6 +423,7 @@ impl Inner {
     ) -> Result<(TaskName, Overrides), Error> {
         let mut overrides = overrides.clone();
         overrides.binds = overrides::resolve_binds(&overrides.binds)?;
+        overrides::check_volumes(&overrides.volumes)?;
         if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
             let launch_dir = self.launch_dir.clone().ok_or_else(|| {
                 let unknown = std::io::Error::other("this program does not say which it is");

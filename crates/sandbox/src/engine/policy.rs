@@ -1,32 +1,25 @@
-//! The settings for a sandbox, and what follows when they, or the
-//! directories it mounts, have changed since its instance was made.
+//! What the settings say of a sandbox: its backend, its spec, where its commands start, and the
+//! environment of its jobs.
 
 #[cfg(test)]
 #[path = "policy_tests.rs"]
 mod tests;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use crate::settings::{BackendChoice, OnConfigChange, StartDir, keys};
-use async_recursion::async_recursion as boxed;
-use vestal_config::AnyKey as _;
-use vestal_wire::{CallRequest, JobId};
+use vestal_config::{AnyKey as _, EnvName, ValueSource};
+use vestal_wire::EnvVar;
 
-use super::attach::Attached;
-use super::create::millis;
-use super::lock::LockWait;
-use super::remove::StopScope;
-use super::{Engine, Inner, bring_up, lock, remove};
-use crate::backend::{
-    Availability, Backend, BackendError, Confinement, JobEnvironment, Locator, Remedy,
-};
-use crate::job::{self, JobFilter};
-use crate::notice::Notice;
-use crate::spec::{Drift, Spec, Tightening};
-use crate::store::{KeyLock, SandboxDir, make_private_dir};
-use crate::{Error, Key, Overrides, TaskName, mounts};
+use super::{Engine, Inner};
+use crate::backend::{Availability, Backend, BackendError, Confinement, JobEnvironment, Locator};
+use crate::settings::{BackendChoice, OnConfigChange, SandboxSettings as _, StartDir, keys};
+use crate::spec::{Spec, Tightening};
+use crate::store::make_private_dir;
+use crate::{Error, Key, Overrides, TaskName};
 
 /// Shortest lifetime that the orphan reaper uses.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
@@ -78,6 +71,17 @@ impl Inner {
 
     pub(crate) fn stop_grace(&self) -> Result<Duration, Error> {
         Ok(self.settings.get(&keys::STOP_GRACE_SECONDS)?.value.duration())
+    }
+
+    /// Returns the image that the command line sets for all sandboxes of a backend.
+    pub(crate) fn image_on_command_line(
+        &self,
+        backend: &dyn Backend,
+    ) -> Result<Option<String>, Error> {
+        let Some(setting) = backend.declaration().image_setting else { return Ok(None) };
+        let image = self.settings.get_by_name(setting)?;
+        let is_set = matches!(image.source, ValueSource::CommandLine { .. });
+        Ok(is_set.then(|| image.value.to_string()))
     }
 
     /// Returns the settings that shape an instance, without the defaults.
@@ -145,10 +149,15 @@ impl Inner {
 
     /// Returns the backend the settings name; nothing for `auto`.
     pub(crate) fn named_backend(&self, overrides: &Overrides) -> Result<Option<String>, Error> {
-        if let Some(asked) = &overrides.backend {
-            return Ok(Some(asked.clone()).filter(|asked| asked != BackendChoice::Auto.as_str()));
-        }
-        Ok(self.settings.get(&keys::BACKEND)?.value.named().map(str::to_owned))
+        let named = match &overrides.backend {
+            Some(asked) if asked == BackendChoice::Auto.as_str() => None,
+            Some(asked) => Some(asked.clone()),
+            None => self.settings.get(&keys::BACKEND)?.value.named().map(str::to_owned),
+        };
+        let declared = named.as_deref().and_then(|name| self.declaration(name));
+        let instead =
+            declared.map(|declared| (declared.replaced_by)(&self.settings)).transpose()?;
+        Ok(instead.flatten().map(str::to_owned).or(named))
     }
 
     /// Returns the backend for a sandbox that is about to be made: the one
@@ -264,40 +273,6 @@ fn asks_for_system(asked: &Overrides) -> bool {
     asked.image.is_some() || asked.mount.is_some()
 }
 
-/// Most jobs that are named as the reason why settings are not applied.
-const MAX_NAMED: u32 = 20;
-
-/// Warning for a sandbox whose system was restored or forked and is rebuilt.
-const GIVEN_UP: &str = "its own filesystem, which began as a copy, was given up for a new one; \
-                        workspace and home are kept";
-
-/// What to do about a drift.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decision {
-    /// Return the sandbox without a notice.
-    Keep,
-    /// Return it with a notice that names the differences.
-    Warn,
-    /// Apply the settings if nothing runs, else return it with that notice.
-    Apply,
-    /// Apply the settings; refuse a busy sandbox.
-    Enforce,
-}
-
-fn decide(drift: &[Drift], policy: OnConfigChange) -> Decision {
-    if drift.is_empty() {
-        Decision::Keep
-    } else if drift.iter().any(|drift| drift.tightens) {
-        Decision::Enforce
-    } else {
-        match policy {
-            OnConfigChange::Warn => Decision::Warn,
-            OnConfigChange::Recreate => Decision::Apply,
-            OnConfigChange::Keep => Decision::Keep,
-        }
-    }
-}
-
 impl Engine {
     /// Returns the directory of the host in which commands of a task start, where the settings or
     /// `overrides` name a backend that confines nothing. It is made when the first one does.
@@ -319,199 +294,68 @@ impl Engine {
     }
 }
 
-/// Handles settings that changed since the instance was made.
-pub(super) async fn settle_drift(
-    engine: &Inner,
-    key: &Key,
-    attached: Attached,
-) -> Result<Attached, Error> {
-    let mut attached = settle_mounts(engine, key, attached).await?;
-    settle_retention(engine, key, &mut attached).await?;
-    let drift = drift(engine, &attached)?;
-    match decide(&drift, engine.on_config_change()?) {
-        Decision::Keep => Ok(attached),
-        Decision::Warn => {
-            attached.notices.push(Notice::Drift(drift));
-            Ok(attached)
-        }
-        Decision::Apply => match apply(engine, key, &attached).await {
-            Ok(fresh) => Ok(fresh.with_applied(drift)),
-            Err(Error::Busy { .. }) => {
-                attached.notices.push(Notice::Drift(drift));
-                Ok(attached)
-            }
-            Err(error) => Err(error),
-        },
-        Decision::Enforce => match apply(engine, key, &attached).await {
-            Err(Error::Busy { .. }) => {
-                let jobs = jobs_running(&attached).await?;
-                Err(Error::Tightened { drift, jobs })
-            }
-            Ok(fresh) => Ok(fresh.with_applied(drift)),
-            Err(error) => Err(error),
-        },
-    }
-}
-
-fn drift(engine: &Inner, attached: &Attached) -> Result<Vec<Drift>, Error> {
-    let backend = &attached.backend;
-    let spec = engine.spec(&**backend, &attached.overrides)?;
-    Ok(spec.drift_from(&attached.record.spec, |name| backend.tightening(name)))
-}
-
-/// Applies the settings to an idle sandbox: the guest itself refuses to end
-/// under a job or a call, so there is no moment to miss.
-async fn apply(engine: &Inner, key: &Key, attached: &Attached) -> Result<Attached, Error> {
-    let dir = engine.dir(key);
-    let lock = lock::lock(engine, key.task(), &dir).await?;
-    let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
-    if current.as_ref() == Some(&attached.instance) {
-        // Checked first: a setting that cannot be applied must end nothing.
-        let vetted = attached.backend.vet(&attached.overrides, &engine.progress).await;
-        vetted.map_err(Error::backend(attached.backend.name()))?;
-        take_down(engine, key.task(), &dir, &attached.backend, attached).await?;
-    }
-    let mut fresh = bring_up::attach_locked(engine, key, &dir, &lock, &attached.overrides).await?;
-    let was = attached.backend.describe(&attached.instance.locator);
-    if was.is_copy && fresh.instance.id != attached.instance.id {
-        fresh.notices.push(Notice::Remark(GIVEN_UP.to_owned()));
-    }
-    Ok(fresh)
-}
-
-async fn take_down(
-    engine: &Inner,
-    task: &TaskName,
-    dir: &SandboxDir,
-    backend: &Arc<dyn Backend>,
-    attached: &Attached,
-) -> Result<(), Error> {
-    remove::stop_locked(engine, task, dir, &**backend, &attached.instance, StopScope::Nothing)
-        .await?;
-    if backend.remedy() == Remedy::Recreate {
-        backend.remove(&attached.instance).await.map_err(Error::backend(backend.name()))?;
-    }
-    Ok(())
-}
-
-/// Handles a mounted directory of the host whose path names another directory by now.
-/// Commands would still work in the old one, which is not where the caller is: an idle
-/// sandbox is started again with the new directory, a busy one is refused.
-async fn settle_mounts(engine: &Inner, key: &Key, attached: Attached) -> Result<Attached, Error> {
-    let Overrides { mount, binds, .. } = &attached.overrides;
-    let instance_dir = &attached.instance.dir;
-    let asked = || mount.iter().chain(binds);
-    let replaced = |path: &&PathBuf| mounts::is_replaced(instance_dir, path);
-    let Some(path) = asked().find(replaced) else {
-        return Ok(attached);
-    };
-    // Checked first: what may not be mounted must end nothing.
-    let own_dirs = mounts::OwnDirs::of(&engine.settings)?;
-    let wanted: Vec<mounts::MountRequest> =
-        asked().map(|path| mounts::MountRequest { path: path.clone(), writable: true }).collect();
-    mounts::check_again(&own_dirs, &wanted, instance_dir, key.task())
-        .map_err(Error::backend(attached.backend.name()))?;
-    let (task, path) = (key.task(), path.display());
-    match restart(engine, key, &attached).await {
-        Ok(mut fresh) => {
-            fresh.notices.push(Notice::Remark(format!(
-                "another directory has the name {path} since sandbox {task} was started; it \
-                 was started again, with that one"
-            )));
-            Ok(fresh)
-        }
-        Err(Error::Busy { reason, .. }) => {
-            let problem = format!(
-                "another directory has the name {path} since this sandbox was started, whose \
-                 commands would still work in the one before, and it is in use: {reason}"
-            );
-            let name = crate::key::quoted(task.as_str());
-            let advice = format!(
-                "to see what uses it: vestal jobs -t {name}; after that has ended, or after \
-                 vestal stop {name}, the next use mounts the directory that is there then"
-            );
-            let source = BackendError::Advised { problem, advice };
-            Err(Error::backend(attached.backend.name())(source))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Stops an idle sandbox and starts it again.
-async fn restart(engine: &Inner, key: &Key, attached: &Attached) -> Result<Attached, Error> {
-    let dir = engine.dir(key);
-    let lock = lock::lock(engine, key.task(), &dir).await?;
-    let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
-    if current.as_ref() == Some(&attached.instance) {
-        let (backend, instance) = (&*attached.backend, &attached.instance);
-        remove::stop_locked(engine, key.task(), &dir, backend, instance, StopScope::Nothing)
-            .await?;
-    }
-    bring_up::attach_locked(engine, key, &dir, &lock, &attached.overrides).await
-}
-
-/// Tells the guest of a changed retention: that needs no new instance.
-async fn settle_retention(engine: &Inner, key: &Key, attached: &mut Attached) -> Result<(), Error> {
-    let wanted = engine.retention()?;
-    let seconds = wanted.map(|wanted| wanted.as_secs());
-    if attached.record.retention_seconds == seconds {
-        return Ok(());
-    }
-    let retention_ms = wanted.map(millis);
-    attached.connection.call(CallRequest::Retain { retention_ms }).await?;
-    attached.record.retention_seconds = seconds;
-    // If another process has the lock, the next one to attach records it; telling
-    // the guest twice does no harm.
-    let dir = engine.dir(key);
-    if let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())?
-        && let Some(mut record) = dir.record_of(key)?
-        && let Some(instance) = &mut record.instance
-        && instance.id == attached.instance.id
-    {
-        instance.retention_seconds = seconds;
-        dir.write_record(&record)?;
-    }
-    Ok(())
-}
-
-impl Attached {
-    /// Says that changed settings were applied, unless the start has said so.
-    fn with_applied(mut self, drift: Vec<Drift>) -> Self {
-        if !self.notices.iter().any(|notice| matches!(notice, Notice::Applied(_))) {
-            self.notices.push(Notice::Applied(drift));
-        }
-        self
-    }
-}
-
-async fn jobs_running(attached: &Attached) -> Result<Vec<JobId>, Error> {
-    let running = job::jobs(&attached.connection, JobFilter::Running, MAX_NAMED).await?;
-    Ok(running.jobs.into_iter().map(|job| job.id).collect())
-}
-
 impl Engine {
-    /// Has the next start of a sandbox take the directories that it mounts as
-    /// they are at this moment. Otherwise a start refuses directories that were
-    /// replaced since the sandbox was made. Returns why some are not accepted,
-    /// such as directories that do not exist.
-    #[boxed]
-    pub async fn accept_mounts(&self, task: &TaskName) -> Result<Vec<BackendError>, Error> {
-        let key = self.inner.key(task);
-        let dir = self.inner.dir(&key);
-        let absent = || Error::NoSandbox { task: task.to_string() };
-        if !dir.exists() {
-            return Err(absent());
-        }
-        let lock = lock::acquire(&self.inner, task, &dir, LockWait::Bounded).await?;
-        let record = dir.record_of(&key)?.ok_or_else(absent)?;
-        let mut not_accepted = Vec::new();
-        if let Some(instance) = record.instance(&dir) {
-            let own_dirs = mounts::OwnDirs::of(&self.inner.settings)?;
-            let backend = self.inner.backend(task, &record.backend)?.name();
-            not_accepted =
-                mounts::accept(&own_dirs, &instance.dir).map_err(Error::backend(backend))?;
-        }
-        drop(lock);
-        Ok(not_accepted)
+    /// Gives these variables to every job from now on, in place of those that
+    /// were asked for before: from the environment, else from `.env`, as far as
+    /// they are set and may be handed on ([`vestal_config::Settings::handing`]).
+    ///
+    /// They go with each job as `terminal.docker_forward_env` does: they are in
+    /// no instance, no label and no saved session, a sandbox that is there gets
+    /// them as it is, and what the settings say of the same name wins.
+    pub fn forward<'a>(&self, names: impl IntoIterator<Item = &'a EnvName>) {
+        let handed = self.inner.settings.handed(names);
+        let asked: Arc<[EnvVar]> = handed
+            .into_iter()
+            .map(|(name, value)| EnvVar {
+                name: name.as_str().as_bytes().to_vec().into(),
+                value: value.as_bytes().to_vec().into(),
+            })
+            .collect();
+        *self.inner.forwarded.write().unwrap_or_else(PoisonError::into_inner) = asked;
     }
+}
+
+/// Returns the environment for jobs: this process's, without secrets, and
+/// the pairs of `terminal.env`.
+pub(crate) fn base_environment(engine: &Inner) -> Result<Vec<EnvVar>, Error> {
+    if let Some(known) = engine.base_environment.get() {
+        return Ok(known.clone());
+    }
+    let variables = engine.settings.job_environment()?.variables;
+    let variables = variables.into_iter().map(variable).collect();
+    Ok(engine.base_environment.get_or_init(|| variables).clone())
+}
+
+/// Returns what the settings add to the environment of jobs that start
+/// with the instance's own. It may hold secrets, so it goes with each job
+/// and is neither in the instance nor saved by a session.
+pub(crate) fn container_environment(engine: &Inner) -> Result<Vec<EnvVar>, Error> {
+    if let Some(known) = engine.container_environment.get() {
+        return Ok(known.clone());
+    }
+    let variables = engine.settings.container_environment()?.variables;
+    let variables = variables.into_iter().map(variable).collect();
+    Ok(engine.container_environment.get_or_init(|| variables).clone())
+}
+
+/// Returns the variables that were asked for and that jobs do not have
+/// anyway.
+pub(crate) fn forwarded_environment(
+    engine: &Inner,
+    environment: JobEnvironment,
+) -> Result<Vec<EnvVar>, Error> {
+    let asked = Arc::clone(&engine.forwarded.read().unwrap_or_else(PoisonError::into_inner));
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let there = match environment {
+        JobEnvironment::Callers => base_environment(engine)?,
+        JobEnvironment::Guests => container_environment(engine)?,
+    };
+    let is_there = |own: &&EnvVar| !there.iter().any(|other| other.name == own.name);
+    Ok(asked.iter().filter(is_there).cloned().collect())
+}
+
+fn variable((name, value): (OsString, OsString)) -> EnvVar {
+    EnvVar { name: name.as_bytes().to_vec().into(), value: value.as_bytes().to_vec().into() }
 }

@@ -117,22 +117,3 @@ fn a_sandbox_without_walls_is_not_used_once_a_setting_isolates() {
     let error = check(&["terminal.docker_network=false"]).unwrap_err();
     assert!(matches!(error, Error::NotIsolated { .. }), "{error}");
 }
-
-fn drift(tightens: bool) -> Vec<Drift> {
-    vec![Drift { key: "k".into(), was: None, now: Some("1".into()), tightens, loosens: false }]
-}
-
-#[test]
-fn a_change_that_tightens_is_never_ignored() {
-    for policy in [OnConfigChange::Warn, OnConfigChange::Recreate, OnConfigChange::Keep] {
-        assert_eq!(decide(&drift(true), policy), Decision::Enforce);
-    }
-}
-
-#[test]
-fn other_changes_go_by_the_policy() {
-    assert_eq!(decide(&drift(false), OnConfigChange::Warn), Decision::Warn);
-    assert_eq!(decide(&drift(false), OnConfigChange::Recreate), Decision::Apply);
-    assert_eq!(decide(&drift(false), OnConfigChange::Keep), Decision::Keep);
-    assert_eq!(decide(&[], OnConfigChange::Recreate), Decision::Keep);
-}

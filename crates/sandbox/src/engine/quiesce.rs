@@ -7,15 +7,15 @@ use vestal_wire::{HostRole, JobInfo, JobState};
 
 use super::attach::{GREETING_SOON, greet};
 use super::list::in_memory;
-use super::lock::unlocated;
+use super::lock::{LockedSandbox, unlocated};
 use super::remove::StopScope;
-use super::{Inner, reap, remove};
+use super::{Inner, bring_up, disk, reap, remove};
 use crate::backend::{
     Backend, BackendError, Confinement, CopiedPart, CopyTotals, Instance, InstanceState,
 };
 use crate::job::{self, JobFilter};
 use crate::store::{InstanceMark, SandboxDir, SandboxRecord};
-use crate::{CopyError, Error, Key, Progress, ProgressSink, WhileBusy};
+use crate::{CopyError, Error, Key, Overrides, Progress, ProgressSink, WhileBusy};
 
 /// Most jobs that are looked at for processes they left behind.
 const MAX_LISTED: u32 = 1000;
@@ -30,6 +30,23 @@ pub(super) struct Quiesced {
     pub(super) backend: Arc<dyn Backend>,
     /// Its instance, if it has one that could be started.
     pub(super) instance: Option<Instance>,
+    /// Whether it ran before.
+    pub(super) ran: bool,
+}
+
+impl Quiesced {
+    /// Starts a sandbox again that ran before it was to be copied and was not. It was stopped for
+    /// nothing. A failure is only logged: its next use starts it, or says why not.
+    pub(super) async fn put_back(self, engine: &Inner, locked: LockedSandbox<'_>) {
+        if !self.ran {
+            return;
+        }
+        let LockedSandbox { key, dir, lock } = locked;
+        let asked = Overrides::default();
+        if let Err(error) = bring_up::attach_locked(engine, key, dir, lock, &asked).await {
+            tracing::warn!(task = %key.task(), %error, "stopped for the copy, and not started again");
+        }
+    }
 }
 
 /// Refuses sandboxes that end with a process: no later process could use a
@@ -82,11 +99,27 @@ pub(super) async fn quiesce_to_copy(
     dir: &SandboxDir,
     busy: WhileBusy,
 ) -> Result<Quiesced, Error> {
-    let (record, _) = copyable(engine, key, dir).await?;
+    let (record, backend) = copyable(engine, key, dir).await?;
     if record.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec)) {
         return Err(CopyError::InMemory { task: key.task().to_string() }.into());
     }
+    disk::check_room(copied_trees(&record, dir, &*backend), dir.path().to_owned()).await?;
     quiesce(engine, key, dir, record, busy).await
+}
+
+/// Returns the directories that a copy of a sandbox copies on this machine.
+fn copied_trees(record: &SandboxRecord, dir: &SandboxDir, backend: &dyn Backend) -> Vec<PathBuf> {
+    let mut trees = Vec::new();
+    if backend.host_files().is_some() {
+        trees.extend(TREES.map(|name| dir.path().join(name)));
+    }
+    // Where the system is in the instance's directory.
+    if backend.declaration().adopt_copy.is_some()
+        && let Some(instance) = record.instance(dir)
+    {
+        trees.push(instance.dir.join("layers"));
+    }
+    trees
 }
 
 /// Makes a sandbox stand still, under its lock.
@@ -102,14 +135,14 @@ pub(super) async fn quiesce(
     let failed = || Error::backend(backend.name());
     refuse_others(engine, key, dir, &record).await?;
     let Some(mut instance) = record.instance(dir) else {
-        return Ok(Quiesced { record, backend, instance: None });
+        return Ok(Quiesced { record, backend, instance: None, ran: false });
     };
     let state = backend.state(&instance).await.map_err(failed())?;
     let runs = match state {
         // Its files can be copied all the same where they are none of it.
         InstanceState::Absent if copies_files(&*backend) => false,
         InstanceState::Absent | InstanceState::Broken { .. } => {
-            return Ok(Quiesced { record, backend, instance: None });
+            return Ok(Quiesced { record, backend, instance: None, ran: false });
         }
         InstanceState::Stopped { .. } => false,
         InstanceState::Running => true,
@@ -127,11 +160,11 @@ pub(super) async fn quiesce(
         report_processes(engine, &*backend, &instance, interrupt).await;
         remove::stop_locked(engine, task, dir, &*backend, &instance, interrupt).await?;
     }
-    Ok(Quiesced { record, backend, instance: Some(instance) })
+    Ok(Quiesced { record, backend, instance: Some(instance), ran: runs })
 }
 
 /// Reports the processes that ended jobs left behind. They keep nobody from
-/// stopping the sandbox and end with it, so this is said before. A guest that
+/// stopping the sandbox and end with it, so this is announced before. A guest that
 /// does not tell at once has nothing to tell.
 async fn report_processes(
     engine: &Inner,

@@ -310,7 +310,7 @@ pub(super) async fn reap_marked(
     };
     let spared = spare.map(Key::hash);
     let known = known_instances(engine);
-    let forgotten = engine.forgotten().ids().map_err(|error| error.to_string())?;
+    let forgotten = forget::forgotten_instances(engine).ids().map_err(|error| error.to_string())?;
     let mut reaped = Vec::new();
     for found in found {
         // One that has a record is not forgotten yet: a process died over that.

@@ -20,7 +20,7 @@ use crate::backend::{Backend, Confinement, CopyTotals, HostDirectories, Instance
 use crate::client::Connection;
 use crate::mounts::open_synced;
 use crate::sandbox::sync_rules;
-use crate::store::{NewInstance, SandboxDir, SandboxRecord};
+use crate::store::{NewInstance, SandboxDir, SandboxRecord, StoreError};
 use crate::sync::{
     AGREEMENT_FILE, SyncDirection, SyncTask, TreeEnd, copy_tree, refuse_unless_brought_back, sync,
 };
@@ -40,7 +40,7 @@ pub(super) fn is_needed(old: &dyn Backend, new: &dyn Backend) -> bool {
 }
 
 /// Refuses a place where something of the sandbox is from before: what is there and what comes
-/// could not be told apart.
+/// could not be distinguished.
 pub(super) async fn refuse_occupied(
     record: &SandboxRecord,
     dir: &SandboxDir,
@@ -128,6 +128,7 @@ impl Relocation {
         if overrides.mount.is_some() {
             // The workspace is a directory of this machine, which is there in any case.
             bring_back(inner, key.task(), dir, overrides, &from).await?;
+            forget_agreement(dir)?;
         } else {
             add(&mut copied, copy(inner, from.workspace(), to.workspace()).await?);
         }
@@ -178,6 +179,18 @@ async fn copy(inner: &Inner, from: TreeEnd, to: TreeEnd) -> Result<CopyTotals, E
 fn add(to: &mut CopyTotals, more: CopyTotals) {
     to.files = to.files.saturating_add(more.files);
     to.bytes = to.bytes.saturating_add(more.bytes);
+}
+
+/// Forgets what was agreed about a copy that is given up: another one that is made of the
+/// directory has lost nothing.
+fn forget_agreement(dir: &SandboxDir) -> Result<(), StoreError> {
+    let path = dir.path().join(AGREEMENT_FILE);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::io("remove", path, error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Brings back what a sandbox elsewhere has changed of the directory that its workspace is a

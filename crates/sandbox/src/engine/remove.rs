@@ -12,7 +12,7 @@ use super::create::millis;
 use super::lock::{LockWait, is_gone, unlocated};
 use super::rebuild::UNUSABLE_STATE;
 use super::{Engine, Inner, lock, reap, snapshot};
-use crate::backend::{Backend, Instance, InstanceState, KeptVolumes};
+use crate::backend::{Backend, BackendError, Instance, InstanceState, KeptVolumes};
 use crate::client::CallError;
 use crate::store::{InstanceMark, Intent, SandboxDir, SandboxRecord, StoreError, remove_tree};
 use crate::{Error, Key, Overrides, SnapshotName, TaskName, failpoint, job};
@@ -63,6 +63,11 @@ impl Engine {
         };
         stop_locked(&self.inner, task, &dir, &*backend, &instance, StopScope::Anything).await?;
         drop(lock);
+        // The next caller learns that it was stopped.
+        let known = self.inner.handles().get(&key).cloned();
+        if let Some(handle) = known {
+            handle.instance_ended(&instance.id);
+        }
         Ok(true)
     }
 }
@@ -261,6 +266,9 @@ async fn files_without_sandbox(
         return Ok(Some(kept));
     }
     snapshot::remove_snapshots(engine, task, dir).await?;
+    for path in &kept {
+        delete_with_any_backend(engine, path).await?;
+    }
     if let Some(aside) = dir.move_aside()? {
         delete_with_any_backend(engine, &aside).await?;
     }
@@ -328,14 +336,35 @@ pub(super) async fn remove_locked(
         }
     };
     let instance = record.and_then(|record| record.instance).map(|instance| instance.id);
-    dir.write_intent_if_room(Intent::Remove { instance, files: files == FilesOnRemoval::Remove })?;
+    let files = files == FilesOnRemoval::Remove;
+    dir.write_intent_if_room(Intent::Remove { instance, files, problem: None })?;
     failpoint::reach("remove.intent-written");
-    finish_removal(engine, task, dir, files == FilesOnRemoval::Remove).await?;
+    finish_removal(engine, task, dir, files).await?;
     Ok(Removal { instances, kept, kept_volumes, snapshots })
 }
 
-/// Carries out a removal, from whichever step it had reached.
+/// Carries out a removal, from whichever step it had reached. One that cannot be finished stays
+/// on record, with the reason.
 pub(super) async fn finish_removal(
+    engine: &Inner,
+    task: &TaskName,
+    dir: &SandboxDir,
+    files: bool,
+) -> Result<(), Error> {
+    let removed = removal_steps(engine, task, dir, files).await;
+    if let Err(error) = &removed
+        && dir.exists()
+    {
+        let problem = Some(error.to_string());
+        let intent = Intent::Remove { instance: None, files, problem };
+        if let Err(error) = dir.write_intent_if_room(intent) {
+            tracing::warn!(%error, "the reason is not on record");
+        }
+    }
+    removed
+}
+
+async fn removal_steps(
     engine: &Inner,
     task: &TaskName,
     dir: &SandboxDir,
@@ -371,6 +400,10 @@ pub(super) async fn finish_removal(
     if !keeps {
         snapshot::remove_snapshots(engine, task, dir).await?;
         failpoint::reach("remove.snapshots-removed");
+        // As long as some of them cannot be deleted the sandbox is listed, with its intent.
+        for path in kept_files(dir) {
+            delete(&*backend, &path).await?;
+        }
         // The intent goes with the directory.
         let aside = dir.move_aside()?;
         failpoint::reach("remove.files-removed");
@@ -404,15 +437,29 @@ async fn volumes(engine: &Inner, record: Option<&SandboxRecord>) -> Result<Vec<S
 /// Deletes a tree that instances may have written to. What this user may
 /// not delete is deleted from inside an instance.
 pub(super) async fn delete(backend: &dyn Backend, path: &Path) -> Result<(), Error> {
-    match remove_tree(path) {
+    let refused = match remove_tree(path) {
         Err(StoreError::Io { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            backend.erase(path).await.map_err(Error::backend(backend.name()))?;
-            Ok(remove_tree(path)?)
+            source
         }
-        other => Ok(other?),
+        other => return Ok(other?),
+    };
+    // What root may not delete, root of an instance may not either.
+    if !rustix::process::geteuid().is_root() {
+        match backend.erase(path).await {
+            Ok(()) => return Ok(remove_tree(path)?),
+            Err(error) => tracing::debug!(%error, "cannot be erased from inside an instance"),
+        }
     }
+    let shown = path.display();
+    Err(Error::backend(backend.name())(BackendError::Advised {
+        problem: format!("cannot delete everything in {shown}: {refused}"),
+        advice: format!(
+            "a file there may be immutable (`lsattr -R {shown}`, `chattr -R -i {shown}`) or on a \
+             read-only filesystem; correct that and repeat"
+        ),
+    }))
 }
 
 /// Lets go of this process's connection to a sandbox.

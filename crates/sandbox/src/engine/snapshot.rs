@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 
+use super::change::{ChangeVerb, Changing, NEW, Replaced, beside};
 use super::lock::{COPIES_END_WITHIN, LockedSandbox};
 use super::quiesce::{CopyCounter, Quiesced, TREES, full_or, settle};
-use super::rebuild::{ChangeVerb, Changing, NEW, Replaced, beside};
 use super::{Engine, Inner, lock, quiesce, remove};
 use crate::backend::{Backend, BackendError, Base};
 use crate::store::{
@@ -47,9 +47,12 @@ impl Engine {
             let still = quiesce::quiesce_to_copy(&inner, &key, &dir, busy).await?;
             let note = note.as_deref();
             let saving = save(&inner, &key, &dir, &still, &name, note);
-            let saved = attended.or_undo(&inner, key.task(), &dir, saving).await?;
+            let saved = attended.or_undo(&inner, key.task(), &dir, saving).await;
+            if saved.is_err() {
+                still.put_back(&inner, LockedSandbox { key: &key, dir: &dir, lock: &lock }).await;
+            }
             drop(lock);
-            Ok(describe(&dir, &key, &name, saved))
+            Ok(describe(&dir, &key, &name, saved?))
         });
         work.await
     }
@@ -96,9 +99,11 @@ impl Engine {
         let reached = backend.volumes(&key.hash()).await;
         reached.map_err(Error::backend(backend.name()))?;
         let (intended, backend) = (name.to_string(), record.backend.clone());
-        dir.write_intent(Intent::RemoveSnapshot { name: intended, backend })?;
+        let intent = Intent::RemoveSnapshot { name: intended, backend };
+        dir.write_intent_if_room(intent)?;
         failpoint::reach("remove-snapshot.intent-written");
-        lock::finish(&self.inner, task, &dir).await?;
+        finish_snapshot_removal(&self.inner, task, &dir, name.as_str(), &record.backend).await?;
+        dir.clear_intent()?;
         drop(lock);
         Ok(describe(&dir, &key, name, record))
     }
@@ -113,7 +118,7 @@ async fn save(
     name: &SnapshotName,
     note: Option<&str>,
 ) -> Result<SnapshotRecord, Error> {
-    let Quiesced { record, backend, instance } = still;
+    let Quiesced { record, backend, instance, .. } = still;
     let backend = &**backend;
     let snapshot = dir.snapshot(name);
     let has_files_elsewhere = quiesce::copies_files(backend);

@@ -316,7 +316,7 @@ impl SandboxDir {
     }
 }
 
-/// Returns what is said of a directory that no sandbox belongs to.
+/// Describes a directory that no sandbox belongs to.
 fn leftover(path: &Path) -> Reaped {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     Reaped { task: name.unwrap_or_default(), instance: None, reason: ReapReason::Unfinished }

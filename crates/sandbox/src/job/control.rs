@@ -1,5 +1,6 @@
 //! Acting on jobs and sessions of any process by their names, and finding jobs by
-//! their ids, in one sandbox or in all that run.
+//! their ids, in one sandbox or in all that run. Interactive shells are jobs on a terminal that
+//! any process can follow and leave again.
 
 use std::time::Duration;
 
@@ -10,8 +11,7 @@ use super::JobError;
 use crate::client::{
     CallError, Connection, FeedError, InputSource, Violation, feed_for_reply, millis,
 };
-use crate::command::CommandInput;
-use crate::{Engine, Error, SummaryState, TaskName};
+use crate::{Command, CommandInput, Engine, Error, SummaryState, TaskName};
 
 /// Which jobs to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,4 +267,29 @@ pub async fn find_in(
     Ok(found
         .map(|info| FoundJob { task: task.clone(), connection: connection.clone(), info })
         .collect())
+}
+
+/// Runs the best shell there is, in the place of the one that reads this.
+const SHELL_TEXT: &str = "\
+if command -v bash >/dev/null 2>&1; then exec bash -i; else exec \"${SHELL:-sh}\" -i; fi";
+
+/// Returns the command of an interactive shell that starts from a session's saved state, on a
+/// terminal of this size. It continues when nobody follows it, and ends by itself.
+#[must_use]
+pub fn interactive_shell(session: &str, size: WindowSize) -> Command {
+    // A background job has no say in its session: commands that run beside the shell are not
+    // told that it has the last word.
+    Command::shell(SHELL_TEXT).background().session(session).stdin(CommandInput::Piped).pty(size)
+}
+
+/// Makes programs that fill the screen draw it again: they do so when the size of their terminal
+/// changes, and so it is changed there and back.
+#[boxed]
+pub async fn redraw_terminal(connection: &Connection, id: &JobId, size: WindowSize) {
+    let other = WindowSize { rows: size.rows.saturating_sub(1).max(1), ..size };
+    for size in [other, size] {
+        if let Err(error) = resize(connection, id, size).await {
+            tracing::debug!(%error, "the size was not passed on");
+        }
+    }
 }

@@ -4,16 +4,16 @@ fn name(text: &str) -> PublishedName {
     PublishedName::new(text).unwrap()
 }
 
-struct Yard {
+struct ShelfFixture {
     dir: tempfile::TempDir,
 }
 
-impl Yard {
+impl ShelfFixture {
     fn new() -> Self {
-        let yard = Self { dir: tempfile::tempdir().unwrap() };
-        fs::create_dir(yard.dir.path().join("source")).unwrap();
-        fs::create_dir(yard.dir.path().join("root")).unwrap();
-        yard
+        let fixture = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(fixture.dir.path().join("source")).unwrap();
+        fs::create_dir(fixture.dir.path().join("root")).unwrap();
+        fixture
     }
 
     fn put(&self, path: &str, text: &str) {
@@ -40,32 +40,32 @@ impl Yard {
 
 #[test]
 fn a_new_version_replaces_the_old_and_nothing_else() {
-    let yard = Yard::new();
-    yard.put("a", "one");
-    yard.put("b", "kept");
+    let fixture = ShelfFixture::new();
+    fixture.put("a", "one");
+    fixture.put("b", "kept");
     for shown in ["skills/x", "skills/x-1", "skills/x"] {
-        yard.publish(shown);
+        fixture.publish(shown);
     }
-    let before = yard.names();
+    let before = fixture.names();
     assert_eq!(before.len(), 4, "{before:?}");
-    yard.publish("skills/x");
-    assert_eq!(yard.names(), before, "the same version is left alone");
-    yard.put("a", "two");
-    yard.publish("skills/x");
+    fixture.publish("skills/x");
+    assert_eq!(fixture.names(), before, "the same version is left alone");
+    fixture.put("a", "two");
+    fixture.publish("skills/x");
     assert_eq!(
-        (yard.shown("skills/x/a"), yard.shown("skills/x-1/a")),
+        (fixture.shown("skills/x/a"), fixture.shown("skills/x-1/a")),
         ("two".into(), "one".into())
     );
-    assert_eq!(yard.names().len(), 4, "{:?}", yard.names());
+    assert_eq!(fixture.names().len(), 4, "{:?}", fixture.names());
 }
 
 #[test]
 fn what_was_changed_or_left_half_made_is_mended() {
-    let yard = Yard::new();
-    yard.put("a", "one");
-    yard.publish("skills/x");
-    let shown = yard.dir.path().join("root/skills/x");
-    let before = yard.names();
+    let fixture = ShelfFixture::new();
+    fixture.put("a", "one");
+    fixture.publish("skills/x");
+    let shown = fixture.dir.path().join("root/skills/x");
+    let before = fixture.names();
     for spoil in [
         Box::new(|| fs::remove_file(shown.join("a")).unwrap()) as Box<dyn Fn()>,
         Box::new(|| fs::write(shown.join("more"), "x").unwrap()),
@@ -75,25 +75,25 @@ fn what_was_changed_or_left_half_made_is_mended() {
             fs::create_dir(&shown).unwrap();
         }),
         Box::new(|| {
-            fs::create_dir_all(yard.dir.path().join("root/skills/.x.0123.tmp/a")).unwrap();
+            fs::create_dir_all(fixture.dir.path().join("root/skills/.x.0123.tmp/a")).unwrap();
         }),
     ] {
         spoil();
-        yard.publish("skills/x");
-        assert_eq!(yard.shown("skills/x/a"), "one");
-        assert_eq!(yard.names(), before);
+        fixture.publish("skills/x");
+        assert_eq!(fixture.shown("skills/x/a"), "one");
+        assert_eq!(fixture.names(), before);
     }
 }
 
 #[test]
 fn what_is_shown_can_be_read_by_all_and_its_files_changed_by_nobody() {
-    let yard = Yard::new();
-    yard.put("a", "one");
-    let source = yard.dir.path().join("source/a");
+    let fixture = ShelfFixture::new();
+    fixture.put("a", "one");
+    let source = fixture.dir.path().join("source/a");
     fs::set_permissions(&source, fs::Permissions::from_mode(0o700)).unwrap();
-    yard.publish("skills/x");
+    fixture.publish("skills/x");
     let mode = |path: &str| {
-        let path = yard.dir.path().join("root").join(path);
+        let path = fixture.dir.path().join("root").join(path);
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     };
     assert_eq!((mode("skills"), mode("skills/x"), mode("skills/x/a")), (0o755, 0o755, 0o555));

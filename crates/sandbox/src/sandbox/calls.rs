@@ -12,16 +12,15 @@ use super::Sandbox;
 use crate::backend::{HostDirectories, JobEnvironment};
 use crate::client::Connection;
 use crate::command::{Command, CommandInput};
-use crate::engine::{environment, owned};
+use crate::engine::{owned, policy};
 use crate::files::Files;
 use crate::job::{
-    AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop,
+    self, AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop,
     MAX_GUESTS, SentJob,
 };
 use crate::output::CapturedOutput;
-use crate::publish;
-use crate::publish::read_bundle;
-use crate::{Error, PublishError, PublishedName, job};
+use crate::publish::{self, read_bundle};
+use crate::{Error, PublishError, PublishedName};
 
 /// How long a guest may take over a request that takes no time.
 const SHORT_CALL: Duration = Duration::from_secs(10);
@@ -32,7 +31,7 @@ impl Sandbox {
     /// If the connection is lost on the way, the result is fetched from the
     /// guest that ran it; the command is never run a second time. A command
     /// that is known never to have started, because the guest had ended before
-    /// it could be told or was shutting down, is given to the guest that comes
+    /// it got the request or was shutting down, is given to the guest that comes
     /// after it. With an id that the caller chose that is done only if the guest
     /// was shutting down: one that was asked about the id may have refused it
     /// for good.
@@ -273,13 +272,12 @@ impl Sandbox {
         let engine = &self.handle.engine;
         let environment = self.handle.job_environment().await;
         let command = match environment {
-            JobEnvironment::Callers => command.or_env(|| environment::base_environment(engine))?,
+            JobEnvironment::Callers => command.or_env(|| policy::base_environment(engine))?,
             JobEnvironment::Guests => {
-                command.with_secret_env(environment::container_environment(engine)?)
+                command.with_secret_env(policy::container_environment(engine)?)
             }
         };
-        let command =
-            command.with_secret_env(environment::forwarded_environment(engine, environment)?);
+        let command = command.with_secret_env(policy::forwarded_environment(engine, environment)?);
         let start_dir = self.handle.start_dir().await;
         command.or_start_dir(|| start_dir)
     }

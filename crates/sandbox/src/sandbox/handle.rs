@@ -9,10 +9,11 @@ use tokio::sync::{Mutex, watch};
 use vestal_wire::HostRole;
 
 use super::Sandbox;
+use super::credentials::BroughtCredentials;
 use crate::backend::{Backend, Instance};
 use crate::client::Connection;
 use crate::engine::{
-    Attached, FilesOnRemoval, Inner, OwnedInstance, StateBefore, StopScope, greet, greet_existing,
+    Attached, FilesOnRemoval, FoundAs, Inner, OwnedInstance, StopScope, greet, greet_existing,
 };
 use crate::engine::{attach, owned, sweep};
 use crate::notice::Notice;
@@ -35,12 +36,13 @@ pub(crate) struct Handle {
     key: Key,
     pub(super) ownership: Ownership,
     backend: &'static str,
-    before: StateBefore,
     notices: Vec<Notice>,
     held: Mutex<HeldInstance>,
     last_used: StdMutex<Instant>,
     /// What syncs have had to say.
     pub(super) sync_notes: StdMutex<Vec<String>>,
+    /// Which credential files its guest has got; nothing before the first command.
+    pub(super) credentials: Mutex<Option<BroughtCredentials>>,
     pub(super) cleanup: watch::Sender<CleanupProgress>,
 }
 
@@ -77,11 +79,11 @@ impl Handle {
             key,
             ownership,
             backend: attached.backend.name(),
-            before: attached.before,
             notices: std::mem::take(&mut attached.notices),
             held: Mutex::new(attached.into()),
             last_used: StdMutex::new(Instant::now()),
             sync_notes: StdMutex::default(),
+            credentials: Mutex::default(),
             cleanup: watch::Sender::new(CleanupProgress::Nothing),
         })
     }
@@ -92,10 +94,6 @@ impl Handle {
 
     pub(super) fn backend_name(&self) -> &'static str {
         self.backend
-    }
-
-    pub(super) fn before(&self) -> StateBefore {
-        self.before
     }
 
     pub(super) fn notices(&self) -> &[Notice] {
@@ -134,10 +132,20 @@ impl Handle {
 
     /// Returns the connection, made again if it was lost or released.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Connection, Error> {
+        Ok(self.connect().await?.0)
+    }
+
+    /// Returns what the sandbox was before a further caller asked for it, who has it running then.
+    pub(crate) async fn find_again(self: &Arc<Self>) -> Result<FoundAs, Error> {
+        Ok(self.connect().await?.1)
+    }
+
+    /// Returns the connection, made again if it was lost or released, and what was found then.
+    async fn connect(self: &Arc<Self>) -> Result<(Connection, FoundAs), Error> {
         self.mark_used();
         let mut held = self.held.lock().await;
         if let Some(connection) = held.connection.as_ref().filter(|open| !open.is_closed()) {
-            return Ok(connection.clone());
+            return Ok((connection.clone(), FoundAs::RUNNING));
         }
         let attached = match self.ownership {
             Ownership::Shared => attach::attach(&self.engine, &self.key, &held.overrides).await?,
@@ -148,7 +156,7 @@ impl Handle {
                     Ok(connection) => {
                         held.connection = Some(connection.clone());
                         self.hold_again();
-                        return Ok(connection);
+                        return Ok((connection, FoundAs::RUNNING));
                     }
                     Err(error) if error.leaves_guest_unknown(&*held.backend, &held.instance) => {
                         let (task, backend) = (self.key.task().as_str(), &*held.backend);
@@ -163,12 +171,12 @@ impl Handle {
                 owned::own(&self.engine, &self.key, &held.overrides).await?
             }
         };
-        let connection = attached.connection.clone();
+        let (connection, found) = (attached.connection.clone(), FoundAs::of(&attached));
         *held = attached.into();
         // While the lock is held: a release that waits for it means the old instance.
         self.hold_again();
         drop(held);
-        Ok(connection)
+        Ok((connection, found))
     }
 
     /// Returns the connection, made again to the recorded instance if it was lost or
@@ -223,6 +231,16 @@ impl Handle {
         sweep::forget_handle_of(&self.engine, self);
         self.cleanup.send_replace(CleanupProgress::Over);
         true
+    }
+
+    /// Lets go of the connection to an instance that has ended, which the connection may not have
+    /// seen yet. Callers that connect meanwhile see it.
+    pub(crate) fn instance_ended(&self, instance: &str) {
+        if let Ok(mut held) = self.held.try_lock()
+            && held.instance.id == instance
+        {
+            held.connection = None;
+        }
     }
 
     /// Closes the connection; the next call makes another one.

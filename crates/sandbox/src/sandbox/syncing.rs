@@ -77,6 +77,7 @@ impl Sandbox {
     /// Brings the sandbox up to date before a command. A command is not run on files that
     /// are not those of now.
     pub(crate) async fn sync_before(&self) -> Result<(), Error> {
+        self.bring_credentials().await?;
         let report = self.sync_on(Occasion::BeforeCommand).await?;
         self.note_sync(report.as_ref());
         Ok(())
@@ -131,7 +132,7 @@ impl Sandbox {
             ignore,
             direction: SyncDirection::Both,
             dry_run: occasion == Occasion::Asked(SyncMode::DryRun),
-            // What is about to be lost is not kept quiet because it has been said before.
+            // A warning about a loss is repeated even if it was given before.
             says_all: matches!(occasion, Occasion::Asked(_) | Occasion::Removal),
             known_only: occasion == Occasion::Removal,
             progress: &engine.progress,
@@ -189,7 +190,7 @@ impl Sandbox {
         self.push_notes(report.map(SyncReport::notes).unwrap_or_default());
     }
 
-    fn push_notes(&self, notes: impl IntoIterator<Item = String>) {
+    pub(super) fn push_notes(&self, notes: impl IntoIterator<Item = String>) {
         let mut kept = self.handle.sync_notes.lock().unwrap_or_else(PoisonError::into_inner);
         for note in notes {
             if !kept.contains(&note) {

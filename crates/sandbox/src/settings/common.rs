@@ -6,6 +6,7 @@ use vestal_config::{
     Severity, ValueSource, YEAR,
 };
 
+use super::credentials::CredentialFiles;
 use super::environment::SandboxSettings as _;
 use super::secrets;
 use super::types::{BackendChoice, Isolation, OnConfigChange, SandboxesDir, StartDir};
@@ -104,6 +105,17 @@ vestal_config::keys! {
         limits: (),
         env: ["TERMINAL_JOB_ENV"],
         secrecy: Secrecy::Secret,
+    }
+
+    /// Files of your home that commands get in sandboxes which do not see it: a copy under the same
+    /// name in the home there, for the user of the commands alone. It is brought up to date before
+    /// each command, removed when it is not declared any more, and never comes back.
+    CREDENTIAL_FILES: CredentialFiles = "terminal.credential_files" {
+        default: CredentialFiles::EMPTY,
+        limits: (),
+        env: ["TERMINAL_CREDENTIAL_FILES"],
+        protection: Protection::Guards,
+        travels: false,
     }
 
     /// Where sandboxes keep their files.
@@ -243,7 +255,6 @@ pub(crate) static GROUP: Group = Group {
 static RESERVED: &[&str] = &[
     "terminal.modal_mode",
     "terminal.daemon_term_grace_seconds",
-    "terminal.credential_files",
     "terminal.home_mode",
     "terminal.shell_init_files",
     "terminal.auto_source_bashrc",

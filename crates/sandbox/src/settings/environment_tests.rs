@@ -85,7 +85,7 @@ fn pairs(job: &CommandEnvironment) -> Vec<String> {
 }
 
 #[test]
-fn sandboxes_are_in_the_home_unless_told_otherwise() {
+fn sandboxes_are_in_the_home_by_default() {
     let home = TestHome::new();
     let default = home.settings(&[], &[]).sandboxes_dir().expect("fine");
     assert_eq!(default, Resolved { value: home.path("sandboxes"), source: ValueSource::Default });

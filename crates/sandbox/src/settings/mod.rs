@@ -4,6 +4,7 @@
 //! with them.
 
 mod common;
+mod credentials;
 mod environment;
 pub mod secrets;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub use crate::backends::docker::settings::{
 };
 pub use crate::backends::native::settings::RootfsChoice;
 pub(crate) use common::{GROUP, weakening};
+pub use credentials::{CredentialFile, CredentialFiles};
 pub use environment::{CommandEnvironment, SandboxSettings, VariableForwarding};
 pub use types::{BackendChoice, Isolation, OnConfigChange, SandboxesDir, StartDir};
 pub use volumes::{HostPath, Propagation, Relabel, Volume, VolumeSource, Volumes};

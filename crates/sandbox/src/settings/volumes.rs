@@ -200,6 +200,18 @@ impl Volumes {
     /// No mounts.
     pub const EMPTY: Self = Self(Vec::new());
 
+    /// Returns these with what one sandbox alone mounts. What the settings mount at a target
+    /// stays there.
+    #[must_use]
+    pub(crate) fn and(mut self, specs: &[String]) -> Self {
+        for volume in specs.iter().filter_map(|spec| Volume::parse(spec).ok()) {
+            if self.0.iter().all(|other| other.target != volume.target) {
+                self.0.push(volume);
+            }
+        }
+        self
+    }
+
     /// Returns the mounts in the order given.
     pub fn iter(&self) -> impl Iterator<Item = &Volume> {
         self.0.iter()

@@ -13,7 +13,10 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Guests, InstanceRecord, Intent, SandboxDir, SandboxRecord, StoreError, list_dirs};
+use super::home_mark::HomeMark;
+use super::{
+    Guests, InstanceRecord, Intent, RecordedHome, SandboxDir, SandboxRecord, StoreError, list_dirs,
+};
 use crate::backend::{Declaration, HostProcess};
 use crate::key::hex;
 use crate::{HomeId, Key};
@@ -60,6 +63,36 @@ pub(crate) fn holds_sandboxes_of(sandboxes: &Path, home: &HomeId) -> Result<bool
     Ok(list_dirs(sandboxes)?.iter().any(is_of_home))
 }
 
+/// A home's id as the records of its sandboxes have it.
+#[derive(Debug)]
+pub(super) struct RecordedId {
+    pub(super) id: HomeId,
+    /// For each record, the mark of its directory then and now.
+    pub(super) marks: Vec<(HomeMark, HomeMark)>,
+}
+
+/// Returns the id of the home to which all sandboxes in a directory belong that say so. A record
+/// whose key is not of the home that it names says nothing.
+pub(super) fn recorded_id(sandboxes: &Path) -> Result<Option<RecordedId>, StoreError> {
+    let mut found: Option<RecordedId> = None;
+    for dir in list_dirs(sandboxes)? {
+        let Some(record) = dir.read_record().ok().flatten() else { continue };
+        let Some(home) = record.home.clone() else { continue };
+        let id = HomeId(home.id);
+        if key_in(&record, &id).is_none_or(|key| key.hash() != record.key) {
+            continue;
+        }
+        let now = HomeMark::of_dir(dir.path())
+            .map_err(|error| StoreError::io("look at", dir.path(), error))?;
+        let known = found.get_or_insert_with(|| RecordedId { id: id.clone(), marks: Vec::new() });
+        if known.id != id {
+            return Ok(None);
+        }
+        known.marks.push((home.mark, now));
+    }
+    Ok(found)
+}
+
 /// Returns the key that a sandbox has in a home; none for a task that cannot be.
 fn key_in(record: &SandboxRecord, home: &HomeId) -> Option<Key> {
     Some(Key::new(home.clone(), &*record.profile, record.task.parse().ok()?))
@@ -87,7 +120,8 @@ fn take_over(
         (_, _) => None,
     };
     discard_instances(dir, instance.as_ref().map(|instance| &*instance.id))?;
-    dir.write_record(&SandboxRecord { key: now.hash(), instance, ..record })
+    let home = RecordedHome::of(now.home(), dir);
+    dir.write_record(&SandboxRecord { key: now.hash(), instance, home, ..record })
 }
 
 /// Gives an instance whose system is in its directory an id of its own.

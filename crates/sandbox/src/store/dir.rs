@@ -80,9 +80,9 @@ impl SandboxDir {
         write_versioned(&self.intent_file(), &IntentFile { version, intent })
     }
 
-    /// Notes an intent that makes room. On a full disk there is none: a process
-    /// that dies over it then leaves the sandbox between two steps, and the same
-    /// call finishes it.
+    /// Notes an intent that makes room, or lets room be made. On a full disk there
+    /// is none: a process that dies over it then leaves the sandbox between two
+    /// steps, and the same call finishes it.
     pub(crate) fn write_intent_if_room(&self, intent: Intent) -> Result<(), StoreError> {
         match self.write_intent(intent) {
             Err(error) if error.is_full() => {

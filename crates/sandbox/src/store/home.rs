@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::atomic::{open_regular, parse_versioned, read_open};
+use super::copied_home::{RecordedId, recorded_id};
 use super::home_mark::{
     Guests, HomeFacts, HomeMark, HomeNotes, HomeStanding, inodes_last, is_same_dir, place,
 };
@@ -23,6 +24,9 @@ const FILE: &str = "home.json";
 
 /// Name of the file that replaces it in a copy of a home.
 const NEXT: &str = "home.json.next";
+
+/// Name by which a file stays that could not be read.
+const DAMAGED: &str = "home.json.damaged";
 
 /// How long another process may take to give a copy its own id.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,6 +107,8 @@ pub(crate) struct HomeContext<'a> {
     pub(crate) guests: &'a dyn Fn() -> Guests,
     /// Returns what distinguishes this machine from others, where that can be determined.
     pub(crate) machine: fn() -> Option<String>,
+    /// The directory of the sandboxes, where that is known.
+    pub(crate) sandboxes: Option<PathBuf>,
     /// Makes the sandboxes of a copied home its own.
     pub(crate) adopt_sandboxes: &'a AdoptSandboxes<'a>,
 }
@@ -117,7 +123,16 @@ type AdoptSandboxes<'a> = dyn Fn(&HomeId, &HomeId, Option<&Path>) -> Result<(), 
 /// moved or restored is marked again.
 pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, HomeError> {
     let unusable = |source| HomeError::Unusable { path: path.into(), source };
-    if let Some(found) = read(path)? {
+    let found = match read(path) {
+        Err(error @ StoreError::Damaged { .. }) => {
+            if !restore_id(path, context, HomeFileState::Damaged)? {
+                return Err(error.into());
+            }
+            read(path)?
+        }
+        other => other?,
+    };
+    if let Some(found) = found {
         return match found.content.mark {
             // This comparison is all that an unchanged home costs.
             Some(ref mark) if mark.is_file(&found.now) && mark.path() == found.now.path() => {
@@ -146,6 +161,11 @@ pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId
         other => HomeError::Store(other),
     })?;
     refuse_network(path)?;
+    if restore_id(path, context, HomeFileState::Missing)?
+        && let Some(found) = read(path)?
+    {
+        return Ok(found.id());
+    }
     let id = random_hex::<16>().map(HomeId).map_err(unusable)?;
     write(path, id, context).and_then(|file| file.create_if_absent(path)).map_err(unusable)?;
     // Another process may have made the id first; all use the one in the file.
@@ -153,6 +173,74 @@ pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId
         Some(found) => Ok(found.id()),
         None => Err(unusable(ErrorKind::NotFound.into())),
     }
+}
+
+/// What is wrong with a home's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HomeFileState {
+    Missing,
+    Damaged,
+}
+
+/// Writes the file of a home anew with the id that the records of its sandboxes have, if they
+/// agree. Returns whether it did. Records that were copied from another home make it a copy of
+/// that one.
+fn restore_id(
+    path: &Path,
+    context: &HomeContext<'_>,
+    state: HomeFileState,
+) -> Result<bool, HomeError> {
+    let unusable = |source| HomeError::Unusable { path: path.into(), source };
+    let Some(sandboxes) = &context.sandboxes else { return Ok(false) };
+    if recorded_id(sandboxes)?.is_none() {
+        return Ok(false);
+    }
+    let _lock = lock(path).map_err(unusable)?;
+    // Another process may have done this.
+    match (read(path), state) {
+        (Ok(Some(_)), _) => return Ok(true),
+        (Ok(None), _) | (Err(StoreError::Damaged { .. }), HomeFileState::Damaged) => {}
+        (Err(error), _) => return Err(error.into()),
+    }
+    let Some(RecordedId { id, marks }) = recorded_id(sandboxes)? else { return Ok(false) };
+    let check = HomeCheck { home: path, id, context };
+    let is_original = marks.iter().all(|(mark, now)| match mark.standing(now, &check) {
+        HomeStanding::Original | HomeStanding::Restored => true,
+        HomeStanding::Moved => !check.has_other_original(path, true),
+        HomeStanding::Copy => false,
+    });
+    let (file, own) = (path.join(FILE), check.id.clone());
+    let own = if is_original {
+        own
+    } else {
+        let new = random_hex::<16>().map(HomeId).map_err(unusable)?;
+        (context.adopt_sandboxes)(&check.id, &new, None)?;
+        new
+    };
+    let written = write(path, own, context).map_err(unusable)?;
+    if state == HomeFileState::Damaged {
+        fs::rename(&file, path.join(DAMAGED)).map_err(unusable)?;
+    }
+    written.create_if_absent(path).map_err(unusable)?;
+    let what = match state {
+        HomeFileState::Missing => "was missing",
+        HomeFileState::Damaged => "was damaged, and is kept as home.json.damaged",
+    };
+    if is_original {
+        tracing::warn!(
+            "{} {what}; it was written again with the identity that the records of the sandboxes \
+             agree on",
+            file.display()
+        );
+    } else {
+        tracing::warn!(
+            "{} {what}, and the sandboxes here were copied from another home: this one has an \
+             identity of its own from now on; workspaces and homes are kept, containers are \
+             recreated at their next use",
+            file.display()
+        );
+    }
+    Ok(true)
 }
 
 /// Finds out whether a home whose mark does not fit was copied, moved or restored, and

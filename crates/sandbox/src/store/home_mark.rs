@@ -87,6 +87,11 @@ impl HomeMark {
         })
     }
 
+    /// Returns the mark for a directory.
+    pub(super) fn of_dir(dir: &Path) -> std::io::Result<Self> {
+        Self::of(&File::open(dir)?, dir)
+    }
+
     /// Returns the mark with the machine it is made on.
     pub(super) fn on_machine(self, machine: Option<String>) -> Self {
         Self { machine, ..self }

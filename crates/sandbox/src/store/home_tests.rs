@@ -2,6 +2,8 @@ use std::cell::RefCell;
 use std::process::Command;
 
 use super::*;
+use crate::store::{RecordedHome, SandboxDir, SandboxRecord};
+use crate::{Key, Overrides};
 
 /// A machine's user, and what runs.
 struct Machine {
@@ -26,8 +28,13 @@ impl Machine {
         adopt_sandboxes: &AdoptSandboxes<'_>,
     ) -> Result<HomeId, HomeError> {
         let notes = Some(HomeNotes::of_user(&self.path("user")));
-        let context =
-            HomeContext { notes, guests: &|| self.guests, machine: this_machine, adopt_sandboxes };
+        let context = HomeContext {
+            notes,
+            guests: &|| self.guests,
+            machine: this_machine,
+            sandboxes: Some(self.path(name).join("sandboxes")),
+            adopt_sandboxes,
+        };
         open_home(&self.path(name), &context)
     }
 
@@ -71,7 +78,13 @@ fn open(home: &Path) -> HomeId {
 
 /// What is around a home that nobody knows of.
 fn context<'a>(adopt_sandboxes: &'a AdoptSandboxes<'a>) -> HomeContext<'a> {
-    HomeContext { notes: None, guests: &|| Guests::None, machine: this_machine, adopt_sandboxes }
+    HomeContext {
+        notes: None,
+        guests: &|| Guests::None,
+        machine: this_machine,
+        sandboxes: None,
+        adopt_sandboxes,
+    }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "some machines cannot be distinguished from others")]
@@ -305,4 +318,68 @@ fn network_filesystems_are_known_by_their_magic_and_local_ones_are_not() {
     assert_eq!(network_filesystem(0x6969), Some("NFS"));
     assert_eq!(network_filesystem(0xef53), None, "ext4");
     assert_eq!(network_filesystem(0x0102_1994), None, "tmpfs");
+}
+
+/// Records a sandbox of a home with this id, as making it does.
+fn record_sandbox(home: &Path, id: &HomeId, task: &str) {
+    let dir = SandboxDir::new(home.join("sandboxes").join(task));
+    dir.make().unwrap();
+    let key = Key::new(id.clone(), "default", task.parse().unwrap());
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let mut record = SandboxRecord::new(&key, "native", Overrides::default(), now);
+    record.home = RecordedHome::of(id, &dir);
+    dir.write_record(&record).unwrap();
+}
+
+#[test]
+fn a_home_whose_file_was_lost_or_damaged_has_the_identity_that_its_sandboxes_agree_on() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    let home = machine.path("home");
+    fs::create_dir(home.join("sandboxes")).unwrap();
+    for task in ["one", "two"] {
+        record_sandbox(&home, &id, task);
+    }
+    fs::remove_file(home.join(FILE)).unwrap();
+    assert_eq!(machine.open("home"), id);
+    for damaged in ["", "{\"version\":1,\"id", "\0\0\0"] {
+        fs::write(home.join(FILE), damaged).unwrap();
+        assert_eq!(machine.open("home"), id);
+        assert_eq!(fs::read_to_string(home.join(DAMAGED)).unwrap(), damaged, "it is kept");
+    }
+    // Moved meanwhile, and with its file lost.
+    fs::remove_file(home.join(FILE)).unwrap();
+    machine.mv("home", "moved");
+    assert_eq!(machine.open("moved"), id);
+    machine.copy("moved", "copy");
+    machine.open_copy("copy");
+}
+
+#[test]
+fn sandboxes_that_were_copied_from_another_home_restore_no_identity() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    fs::create_dir(machine.path("home").join("sandboxes")).unwrap();
+    record_sandbox(&machine.path("home"), &id, "one");
+    machine.copy("home", "copy");
+    fs::remove_file(machine.path("copy").join(FILE)).unwrap();
+    machine.open_copy("copy");
+    assert_eq!(machine.open("home"), id);
+    // Two identities: neither is the home's for certain.
+    let other = machine.open("other");
+    fs::create_dir(machine.path("other").join("sandboxes")).unwrap();
+    record_sandbox(&machine.path("other"), &other, "own");
+    record_sandbox(&machine.path("other"), &id, "strange");
+    fs::remove_file(machine.path("other").join(FILE)).unwrap();
+    let new = machine.open("other");
+    assert!(new != other && new != id);
+}
+
+#[test]
+fn a_damaged_file_of_a_home_is_an_error_where_no_record_says_what_was_in_it() {
+    let machine = Machine::new();
+    machine.open("home");
+    fs::write(machine.path("home").join(FILE), "{").unwrap();
+    let opened = machine.open_with("home", &|_, _, _| Ok(()));
+    assert!(matches!(opened, Err(HomeError::Store(StoreError::Damaged { .. }))), "{opened:?}");
 }

@@ -44,6 +44,9 @@ pub(crate) enum Intent {
         instance: Option<String>,
         /// Whether the sandbox's files go too.
         files: bool,
+        /// Why the attempt before could not be finished.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
     },
     /// A snapshot is being made. Undone unless it is whole.
     Snapshot {
@@ -219,7 +222,8 @@ mod tests {
             Intent::Start { instance: text() },
             Intent::Stop { instance: text(), if_idle: false },
             Intent::Stop { instance: text(), if_idle: true },
-            Intent::Remove { instance: None, files: true },
+            Intent::Remove { instance: None, files: true, problem: None },
+            Intent::Remove { instance: None, files: true, problem: Some(text()) },
             Intent::Snapshot { name: text(), backend: text() },
             Intent::RemoveSnapshot { name: text(), backend: text() },
             Intent::Lend { to: text() },

@@ -1,6 +1,6 @@
 //! What is recorded of a sandbox, of its instances and of its snapshots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::dir::remove_file_if_there;
-use super::{SandboxDir, StoreError, read_versioned, write_versioned};
+use super::home_mark::{HomeMark, machine};
+use super::{SandboxDir, StoreError, make_private_dir, read_versioned, write_versioned};
 use crate::backend::{Confinement, OWNER_VERSION, Owner, SavedSystem};
-use crate::{Key, Overrides, SnapshotName};
+use crate::{HomeId, Key, Overrides, SnapshotName};
 
 /// Version of the record.
 pub(super) const VERSION: u64 = 1;
@@ -38,6 +39,27 @@ pub(crate) struct SandboxRecord {
     pub(crate) overrides: Overrides,
     /// The instance it lives in now.
     pub(crate) instance: Option<InstanceRecord>,
+    /// The home it belongs to, by which a home whose own file was lost finds its id again. Absent:
+    /// a version that did not write it made or started the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) home: Option<RecordedHome>,
+}
+
+/// The home of a sandbox, and which directory has the record that names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordedHome {
+    pub(super) id: String,
+    /// A copy of the directory is another one.
+    pub(super) mark: HomeMark,
+}
+
+impl RecordedHome {
+    /// Returns what a record in this directory says. Nothing if the directory cannot be looked
+    /// at: the record is right without it.
+    pub(crate) fn of(home: &HomeId, dir: &SandboxDir) -> Option<Self> {
+        let mark = HomeMark::of_dir(dir.path()).ok()?.on_machine(machine());
+        Some(Self { id: home.as_str().to_owned(), mark })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +94,7 @@ impl SandboxRecord {
             generation: 0,
             overrides,
             instance: None,
+            home: None,
         }
     }
 }
@@ -282,6 +305,137 @@ impl SandboxDir {
     pub(crate) fn tidy_snapshots(&self) {
         // What is not empty stays, which is the whole point.
         fs::remove_dir(self.snapshots_dir()).ok();
+    }
+}
+
+const LAST_KNOWN_VERSION: u64 = 1;
+
+/// What a listing last saw of an instance. It is a cache: nothing follows from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastKnownRecord {
+    version: u64,
+    /// The instance.
+    pub(crate) instance: String,
+    /// When it was seen.
+    pub(crate) at: Timestamp,
+    /// Whether its guest answered.
+    pub(crate) running: bool,
+    /// Jobs that ran.
+    pub(crate) jobs_running: u32,
+    /// When it had last been used.
+    pub(crate) last_used_at: Option<Timestamp>,
+}
+
+impl LastKnownRecord {
+    pub(crate) fn new(instance: &str, running: bool) -> Self {
+        Self {
+            version: LAST_KNOWN_VERSION,
+            instance: instance.to_owned(),
+            at: Timestamp::now(),
+            running,
+            jobs_running: 0,
+            last_used_at: None,
+        }
+    }
+
+    /// Reads what was last known of an instance. What cannot be read is not known.
+    pub(crate) fn read(dir: &SandboxDir, instance: &str) -> Option<Self> {
+        let known: Option<Self> =
+            read_versioned(&Self::path(dir), LAST_KNOWN_VERSION).ok().flatten();
+        known.filter(|known| known.instance == instance)
+    }
+
+    pub(crate) fn write(&self, dir: &SandboxDir) -> Result<(), StoreError> {
+        write_versioned(&Self::path(dir), self)
+    }
+
+    fn path(dir: &SandboxDir) -> std::path::PathBuf {
+        dir.path().join("last-known.json")
+    }
+}
+
+const FORGOTTEN_VERSION: u64 = 1;
+
+/// What is kept of an instance that was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ForgottenInstance {
+    version: u64,
+    /// The sandbox's task.
+    pub(crate) task: String,
+    /// Hash of its key.
+    pub(crate) key: String,
+    /// The backend of the instance.
+    pub(crate) backend: String,
+    /// Where it was.
+    pub(crate) locator: serde_json::Value,
+    /// When it was forgotten.
+    pub(crate) at: Timestamp,
+}
+
+impl ForgottenInstance {
+    pub(crate) fn new(
+        task: &str,
+        key: &str,
+        backend: &str,
+        locator: serde_json::Value,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            version: FORGOTTEN_VERSION,
+            task: task.to_owned(),
+            key: key.to_owned(),
+            backend: backend.to_owned(),
+            locator,
+            at,
+        }
+    }
+}
+
+/// The directory with one file for each of them.
+#[derive(Debug, Clone)]
+pub(crate) struct ForgottenInstances {
+    dir: PathBuf,
+}
+
+impl ForgottenInstances {
+    /// Returns those of a profile home.
+    pub(crate) fn of_home(home: &Path) -> Self {
+        Self { dir: home.join("forgotten") }
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.json"))
+    }
+
+    /// Adds one.
+    pub(crate) fn add(&self, id: &str, forgotten: &ForgottenInstance) -> Result<(), StoreError> {
+        make_private_dir(&self.dir)?;
+        write_versioned(&self.path(id), forgotten)
+    }
+
+    /// Returns the ids of all.
+    pub(crate) fn ids(&self) -> Result<BTreeSet<String>, StoreError> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(BTreeSet::new());
+            }
+            Err(error) => return Err(StoreError::io("read", &self.dir, error)),
+        };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        // What cannot be read is forgotten all the same: its name says which one it is.
+        Ok(names.filter_map(|name| Some(name.strip_suffix(".json")?.to_owned())).collect())
+    }
+
+    /// Ends this for one that was removed where it is.
+    pub(crate) fn remove(&self, id: &str) -> Result<(), StoreError> {
+        let path = self.path(id);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(StoreError::io("remove", &path, error))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! Carrying a plan out, one side after the other.
 
+use std::time::{Duration, Instant};
+
 use vestal_wire::TreeOp;
 use vestal_wire::tree::{
     HashedFile, ReadHead, TreeChange, TreeOutcome, TreePath, framed, framed_bytes, partial_name,
 };
 
 use super::end::{TreeEnd, TreeInput, TreeOutput, shortened};
-use super::meter::Meter;
 use super::plan::{End, SyncAction, SyncStep};
 use super::run::SyncError;
-use crate::{ProgressSink, failpoint};
+use crate::{Progress, ProgressSink, failpoint};
 
 /// Content from this size on is kept when it is cut off, and goes on from there.
 const RESUMABLE: u64 = 4 << 20;
@@ -308,5 +309,44 @@ fn change(step: &SyncStep, offset: u64) -> TreeChange {
         SyncAction::Link { target, replaces } => {
             TreeChange::Link { path: path(), target: target.clone().into(), replaces: *replaces }
         }
+    }
+}
+
+/// How long something takes before its progress is reported.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
+
+/// How often progress is reported.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+
+/// Counts files and bytes of one step of a sync.
+pub(super) struct Meter<'p> {
+    begun: Instant,
+    reported_at: Option<Instant>,
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) total: u64,
+    what: &'static str,
+    progress: &'p ProgressSink,
+}
+
+impl<'p> Meter<'p> {
+    pub(super) fn new(progress: &'p ProgressSink, what: &'static str, total: u64) -> Self {
+        Self { begun: Instant::now(), reported_at: None, files: 0, bytes: 0, total, what, progress }
+    }
+
+    pub(super) fn count(&mut self, files: u64, bytes: u64) {
+        self.files += files;
+        self.bytes += bytes;
+        let is_short = self.begun.elapsed() < REPORT_AFTER;
+        if is_short || self.reported_at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
+            return;
+        }
+        self.reported_at = Some(Instant::now());
+        self.progress.report(Progress::Copying {
+            what: self.what.to_owned(),
+            files: self.files,
+            bytes: self.bytes,
+            total: Some(self.total),
+        });
     }
 }

@@ -5,7 +5,6 @@ mod agreement;
 mod carry_out;
 mod end;
 mod intent;
-mod meter;
 mod plan;
 mod run;
 mod survey;
@@ -13,7 +12,7 @@ mod survey;
 pub(crate) use self::agreement::{Agreement, FILE as AGREEMENT_FILE};
 pub(crate) use self::end::TreeEnd;
 pub(crate) use self::plan::{IGNORE_FILE, SyncDirection};
-pub use self::run::{SyncConflict, SyncError, SyncReport};
+pub use self::run::{SyncConflict, SyncError, SyncReport, SyncSide};
 pub(crate) use self::run::{SyncTask, copy_tree, refuse_unless_brought_back, sync};
 
 /// Returns the path of a name in a directory; the root is empty.

@@ -16,7 +16,9 @@ use super::agreement::{Agreement, RootMark, Terms};
 use super::carry_out::Ends;
 use super::end::TreeEnd;
 use super::intent::{SyncIntent, note_made};
-use super::plan::{AgreedStates, End, Plan, Remark, SyncDirection, View, beneath, plan};
+use super::plan::{
+    AgreedStates, End, Plan, Remark, SyncAction, SyncDirection, SyncStep, View, beneath, plan,
+};
 use super::survey::{MAX_ENTRIES, SurveyedTree, TreeSurvey};
 use crate::backend::CopyTotals;
 use crate::client::CallError;
@@ -93,7 +95,7 @@ fn first_of(failed: &[(PathBuf, String)], unnamed: u64) -> String {
 }
 
 impl SyncError {
-    /// Returns what the guest said, if it refused.
+    /// Returns the guest's message, if it refused.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Self::Call(CallError::Fault(fault)) => Some(fault),
@@ -111,6 +113,15 @@ pub struct SyncConflict {
     pub kept_as: PathBuf,
 }
 
+/// One of the two sides of a sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncSide {
+    /// The directory on this machine.
+    Here,
+    /// The sandbox's.
+    Sandbox,
+}
+
 /// What a sync did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SyncReport {
@@ -122,8 +133,15 @@ pub struct SyncReport {
     pub copied_bytes: u64,
     /// Files that were changed on both sides.
     pub conflicts: Vec<SyncConflict>,
+    /// What was deleted here, because it was deleted in the sandbox.
+    pub deleted_here: Vec<PathBuf>,
+    /// What was deleted in the sandbox, because it was deleted here.
+    pub deleted_there: Vec<PathBuf>,
     /// What was deleted on one side and changed on the other, and is back.
     pub restored: Vec<PathBuf>,
+    /// The side that had lost everything, or was another directory than the one agreed about, and
+    /// was given what the other one has: nothing of that counted as deleted.
+    pub revived: Option<SyncSide>,
     /// Links of the sandbox that lead out of the directory, and were not made here.
     pub refused_links: Vec<PathBuf>,
     /// What could not be synced, with the reasons.
@@ -137,8 +155,12 @@ pub struct SyncReport {
 impl SyncReport {
     /// Returns whether there is nothing that a person should know.
     pub fn is_quiet(&self) -> bool {
-        let Self { conflicts, restored, refused_links, failed, .. } = self;
-        conflicts.is_empty() && restored.is_empty() && refused_links.is_empty() && failed.is_empty()
+        let Self { conflicts, restored, revived, refused_links, failed, .. } = self;
+        conflicts.is_empty()
+            && restored.is_empty()
+            && revived.is_none()
+            && refused_links.is_empty()
+            && failed.is_empty()
     }
 
     /// Returns what a person should know, a sentence each.
@@ -164,7 +186,27 @@ impl SyncReport {
         let failed =
             self.failed.iter().map(|(path, why)| format!("{} is not synced: {why}", shown(path)));
         let more = (self.unnamed > 0).then(|| format!("and {} more", self.unnamed));
-        conflicts.chain(restored).chain(links).chain(failed).chain(more).collect()
+        let revived = self.revived.map(|side| {
+            match side {
+                SyncSide::Here => {
+                    "this directory was empty, or is another one than before: nothing of it counts as \
+                     deleted, and what the sandbox had is here"
+                }
+                SyncSide::Sandbox => {
+                    "the sandbox's copy was empty, or is another directory than before: nothing of it \
+                     counts as deleted, and what is here was copied again"
+                }
+            }
+            .to_owned()
+        });
+        revived
+            .into_iter()
+            .chain(conflicts)
+            .chain(restored)
+            .chain(links)
+            .chain(failed)
+            .chain(more)
+            .collect()
     }
 
     fn name<T>(unnamed: &mut u64, list: &mut Vec<T>, item: T)
@@ -175,6 +217,20 @@ impl SyncReport {
             return;
         }
         if list.len() < NAMED { list.push(item) } else { *unnamed += 1 }
+    }
+
+    /// Notes which files and directories a round has deleted.
+    fn note_deleted(&mut self, made: &[SyncStep]) {
+        let unnamed = &mut self.unnamed;
+        for SyncStep { end, path, action } in made {
+            if matches!(action, SyncAction::Delete { .. } | SyncAction::RemoveDirectory) {
+                let list = match end {
+                    End::Here => &mut self.deleted_here,
+                    End::There => &mut self.deleted_there,
+                };
+                Self::name(unnamed, list, path_of(path));
+            }
+        }
     }
 
     fn remark(&mut self, remarks: &[(Vec<u8>, Remark)]) {
@@ -214,7 +270,7 @@ pub(crate) struct SyncTask<'a> {
     pub(crate) ignore: Vec<u8>,
     pub(crate) direction: SyncDirection,
     pub(crate) dry_run: bool,
-    /// Whether also that is said which has been said before.
+    /// Whether remarks are repeated that were made before.
     pub(crate) says_all: bool,
     /// Whether nothing is done unless the directory here is the one agreed about: what is about
     /// to be removed is not copied to where it never was.
@@ -247,6 +303,7 @@ pub(crate) async fn sync(task: SyncTask<'_>) -> Result<SyncReport, SyncError> {
     }
     let mut views = (here.survey.view(), there.survey.view());
     let mut intent = SyncIntent::new(&now);
+    let mut revived = None;
     if is_known(terms.as_ref(), &now) && !here.survey.is_empty() && !there.survey.is_empty() {
         match cut_off {
             Some(Ok(cut_off)) if cut_off.is_of(&now) => {
@@ -261,6 +318,12 @@ pub(crate) async fn sync(task: SyncTask<'_>) -> Result<SyncReport, SyncError> {
         }
         base = still_valid(base, terms.as_ref(), &now, (&here, &there), &views);
     } else {
+        if let Some(before) = &terms
+            && !base.is_empty()
+        {
+            let is_here_lost = here.survey.is_empty() || before.here != now.here;
+            revived = Some(if is_here_lost { SyncSide::Here } else { SyncSide::Sandbox });
+        }
         // A side that is another directory than the one agreed about, or that has lost
         // everything at once, has not deleted its files: then nothing was agreed, and what
         // differs is kept twice.
@@ -283,12 +346,14 @@ pub(crate) async fn sync(task: SyncTask<'_>) -> Result<SyncReport, SyncError> {
             is_settled = made.remarks.is_empty();
             break;
         }
+        report.revived = revived;
         intent.add(store, &made.steps)?;
         failpoint::reach("sync.planned");
         let carried = ends.carry_out(&made.steps, progress).await?;
         report.changes += carried.made.len() as u64;
         report.copied_files += carried.copied_files;
         report.copied_bytes += carried.copied_bytes;
+        report.note_deleted(&carried.made);
         let is_last = round + 1 == ROUNDS || carried.made.is_empty();
         if is_last {
             for (path, reason) in carried.undone {
@@ -387,7 +452,7 @@ impl SyncPresence {
         Self(held.filter(|held| flock(held, FlockOperation::NonBlockingLockShared).is_ok()))
     }
 
-    /// Returns whether no other one goes on, as far as it can be told.
+    /// Returns whether no other one goes on, as far as that is known.
     fn is_alone(&self) -> bool {
         let Some(held) = &self.0 else { return true };
         flock(held, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK)
@@ -450,7 +515,6 @@ fn not_remounted(base: AgreedStates, here: &SurveyedTree, there: &SurveyedTree) 
 }
 
 fn describe(report: &mut SyncReport, made: &Plan) {
-    use super::plan::SyncAction;
     report.changes = made.steps.len() as u64;
     for step in &made.steps {
         let path = one_line(&path_of(&step.path).to_string_lossy());

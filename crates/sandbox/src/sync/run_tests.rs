@@ -181,7 +181,7 @@ async fn what_is_on_its_way_for_another_sandbox_is_no_leftover() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_agreed_on_is_told_and_keeps_nothing_else_from_it() {
+async fn what_cannot_be_agreed_on_is_reported_and_the_rest_is_synced() {
     let both = Both::new();
     fs::write(both.at("here/x"), "x").unwrap();
     symlink("/outside", both.at("there/link")).unwrap();
@@ -263,7 +263,7 @@ async fn a_tree_of_many_directories_comes_over_and_stays_as_it_is() {
 }
 
 /// Syncs with a guest that answers a look with these bytes, and returns what came of it.
-async fn told(answer: Vec<u8>) -> SyncError {
+async fn failure_of(answer: Vec<u8>) -> SyncError {
     use vestal_wire::{CallReply, FileReply, FrameKind, Stream};
     let both = Both::new();
     fs::write(both.at("here/x"), "x").unwrap();
@@ -346,10 +346,10 @@ async fn a_guest_whose_listings_cannot_be_true_is_cut_off_and_nothing_is_written
         vec![0xff; 64],
         vec![9, 0, 0, 0],
     ] {
-        let error = told([root.clone(), lie.clone()].concat()).await;
+        let error = failure_of([root.clone(), lie.clone()].concat()).await;
         assert!(matches!(error, SyncError::Call(CallError::Protocol { .. })), "{lie:?}: {error:?}");
     }
-    let nothing = told(Vec::new()).await;
+    let nothing = failure_of(Vec::new()).await;
     assert!(matches!(nothing, SyncError::Call(CallError::Protocol { .. })), "{nothing:?}");
 }
 
@@ -378,7 +378,7 @@ async fn a_guest_that_lists_without_end_is_given_up() {
         };
         answer.extend(framed(&listing).unwrap());
     }
-    let error = told(answer).await;
+    let error = failure_of(answer).await;
     assert!(matches!(error, SyncError::TooMany), "{error:?}");
 }
 
@@ -407,6 +407,6 @@ async fn a_guest_that_lists_few_files_with_endless_targets_is_given_up() {
         };
         answer.extend(framed(&listing).unwrap());
     }
-    let error = told(answer).await;
+    let error = failure_of(answer).await;
     assert!(matches!(error, SyncError::TooMany), "{error:?}");
 }

@@ -11,9 +11,9 @@ use vestal_wire::tree::{
 };
 use vestal_wire::{FileKind, TreeOp};
 
+use super::carry_out::Meter;
 use super::end::{TreeEnd, shortened};
 use super::join;
-use super::meter::Meter;
 use super::plan::{Item, State, View};
 use super::run::SyncError;
 use crate::ProgressSink;
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_on_another_filesystem_than_before_is_told() {
+    fn a_directory_that_is_on_another_filesystem_than_before_is_reported() {
         let before = TreeSurvey::of(vec![
             known("disk", Some(true)),
             known("plain", Some(false)),

@@ -15,226 +15,11 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot go on has failed")]
 
+#[macro_use]
+mod macros;
+
 mod cases;
 mod support;
-
-/// Makes tests of a list of cases on one backend.
-macro_rules! tests {
-    ($backend:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
-        $($(
-            #[tokio::test]
-            async fn $case() {
-                let fixture = crate::support::BackendFixture::$backend();
-                crate::cases::$file::$case(&fixture).await;
-                fixture.finish().await;
-            }
-        )+)*
-    };
-}
-
-/// The same, run by an ordinary user.
-macro_rules! tests_of_user {
-    ($module:literal $backend:ident $user:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
-        $($(
-            #[test]
-            fn $case() {
-                let test = concat!($module, "::", stringify!($case));
-                crate::support::User::$user().run(test, &[], async {
-                    let fixture = crate::support::BackendFixture::$backend();
-                    crate::cases::$file::$case(&fixture).await;
-                    fixture.finish().await;
-                });
-            }
-        )+)*
-    };
-}
-
-/// Makes a module of tests for each backend of the lists of cases.
-macro_rules! conformance {
-    (
-        every $every:tt
-        hosted $hosted:tt
-        guest $guest:tt
-        own_walks $own_walks:tt
-        walks $walks:tt
-        local $local:tt
-        contained $contained:tt
-        containers $containers:tt
-        limited $limited:tt
-        native $native:tt
-        apptainer $apptainer:tt
-        copied $copied:tt
-        own_copy_walks $own_copy_walks:tt
-        copy_walks $copy_walks:tt
-        moved $moved:tt
-        remote $remote:tt
-        aged $aged:tt
-    ) => {
-        mod local {
-            tests!(local $every);
-            tests!(local $aged);
-            tests!(local $hosted);
-            tests!(local $guest);
-            tests!(local $own_walks);
-            tests!(local $walks);
-            tests!(local $local);
-        }
-        mod docker {
-            tests!(docker $every);
-            tests!(docker $aged);
-            tests!(docker $hosted);
-            tests!(docker $guest);
-            tests!(docker_steps $own_walks);
-            tests!(docker $contained);
-            tests!(docker $containers);
-            tests!(docker $limited);
-            tests!(docker $copied);
-            tests!(docker_steps $own_copy_walks);
-            tests!(docker $moved);
-            mod full {
-                tests!(docker $own_walks);
-                tests!(docker $walks);
-                tests!(docker $own_copy_walks);
-                tests!(docker $copy_walks);
-            }
-        }
-        mod podman {
-            tests!(podman $every);
-            tests!(podman $aged);
-            tests!(podman $hosted);
-            tests!(podman $contained);
-            tests!(podman $containers);
-            tests!(podman $limited);
-            tests!(podman $copied);
-            tests!(podman $moved);
-            mod full {
-                tests!(podman $guest);
-                tests!(podman $own_walks);
-                tests!(podman $walks);
-                tests!(podman $own_copy_walks);
-                tests!(podman $copy_walks);
-            }
-        }
-        mod rootless {
-            tests_of_user!("rootless" rootless of_rootless $every);
-            tests_of_user!("rootless" rootless of_rootless $aged);
-            tests_of_user!("rootless" rootless of_rootless $hosted);
-            tests_of_user!("rootless" rootless of_rootless $contained);
-            tests_of_user!("rootless" rootless of_rootless $containers);
-            tests_of_user!("rootless" rootless of_rootless $copied);
-            mod full {
-                tests_of_user!("rootless::full" rootless of_rootless $guest);
-                tests_of_user!("rootless::full" rootless of_rootless $own_walks);
-                tests_of_user!("rootless::full" rootless of_rootless $walks);
-                tests_of_user!("rootless::full" rootless of_rootless $own_copy_walks);
-                tests_of_user!("rootless::full" rootless of_rootless $copy_walks);
-            }
-        }
-        mod native {
-            tests!(native $every);
-            tests!(native $aged);
-            tests!(native $hosted);
-            tests!(native $guest);
-            tests!(native $own_walks);
-            tests!(native $walks);
-            tests!(native $contained);
-            tests!(native $limited);
-            tests!(native $native);
-            tests!(native $copied);
-            tests!(native $own_copy_walks);
-            tests!(native $copy_walks);
-        }
-        mod toy {
-            tests!(toy $every);
-            tests!(toy $aged);
-            tests!(toy $guest);
-            tests!(toy $own_walks);
-            tests!(toy $walks);
-            tests!(toy $remote);
-        }
-        mod ssh {
-            tests!(ssh $every);
-            tests!(ssh $aged);
-            tests!(ssh $own_walks);
-            tests!(ssh $remote);
-            mod machines;
-            mod moves;
-            mod full {
-                tests!(ssh $guest);
-                tests!(ssh $walks);
-            }
-            // In namespaces of their own over there.
-            mod isolated {
-                tests!(ssh_isolated $remote);
-                mod full {
-                    tests!(ssh_isolated $every);
-                    tests!(ssh_isolated $own_walks);
-                    tests!(ssh_isolated $guest);
-                    tests!(ssh_isolated $walks);
-                }
-            }
-            mod isolation;
-        }
-        mod apptainer {
-            tests!(apptainer $every);
-            tests!(apptainer $hosted);
-            tests!(apptainer $own_walks);
-            tests!(apptainer $contained);
-            tests!(apptainer $limited);
-            tests!(apptainer $apptainer);
-            tests!(apptainer $copied);
-            tests!(apptainer $moved);
-            mod full {
-                tests!(apptainer $guest);
-                tests!(apptainer $walks);
-                tests!(apptainer $own_copy_walks);
-                tests!(apptainer $copy_walks);
-            }
-        }
-        mod apptainer_user {
-            tests_of_user!("apptainer_user" apptainer of_apptainer $every);
-            tests_of_user!("apptainer_user" apptainer of_apptainer $hosted);
-            tests_of_user!("apptainer_user" apptainer of_apptainer $contained);
-            tests_of_user!("apptainer_user" apptainer of_apptainer $limited);
-            tests_of_user!("apptainer_user" apptainer of_apptainer $apptainer);
-            tests_of_user!("apptainer_user" apptainer of_apptainer $copied);
-            mod full {
-                tests_of_user!("apptainer_user::full" apptainer of_apptainer $guest);
-                tests_of_user!("apptainer_user::full" apptainer of_apptainer $own_walks);
-                tests_of_user!("apptainer_user::full" apptainer of_apptainer $walks);
-                tests_of_user!("apptainer_user::full" apptainer of_apptainer $own_copy_walks);
-                tests_of_user!("apptainer_user::full" apptainer of_apptainer $copy_walks);
-            }
-        }
-        mod kubernetes {
-            tests!(kubernetes $every);
-            tests!(kubernetes $own_walks);
-            tests!(kubernetes $remote);
-            mod faults;
-            mod snapshots;
-            mod full {
-                tests!(kubernetes $guest);
-                tests!(kubernetes $walks);
-            }
-        }
-        mod native_user {
-            tests_of_user!("native_user" native of_native $every);
-            tests_of_user!("native_user" native of_native $aged);
-            tests_of_user!("native_user" native of_native $hosted);
-            tests_of_user!("native_user" native of_native $contained);
-            tests_of_user!("native_user" native of_native $limited);
-            tests_of_user!("native_user" native of_native $native);
-            tests_of_user!("native_user" native of_native $copied);
-            mod full {
-                tests_of_user!("native_user::full" native of_native $guest);
-                tests_of_user!("native_user::full" native of_native $own_walks);
-                tests_of_user!("native_user::full" native of_native $walks);
-                tests_of_user!("native_user::full" native of_native $own_copy_walks);
-                tests_of_user!("native_user::full" native of_native $copy_walks);
-            }
-        }
-    };
-}
 
 conformance! {
     every {
@@ -431,11 +216,11 @@ conformance! {
     }
     // What only a system of its own can have.
     contained {
-        places: {
+        binds: {
             files_are_kept_as_long_as_their_place_says,
             files_that_are_not_to_be_kept_are_never_on_disk,
         }
-        tightening: {
+        drift: {
             a_network_that_is_switched_off_is_off,
             a_mount_that_is_removed_is_gone,
             settings_that_nobody_remembers_are_those_there_are_or_replaced,
@@ -450,11 +235,16 @@ conformance! {
             a_sandbox_with_other_directories_is_made_anew,
             places_of_the_system_are_not_covered,
         }
+        credentials: {
+            declared_credential_files_are_there_for_its_user_alone_and_follow,
+            a_credential_file_is_taken_from_nowhere_but_the_users_home,
+        }
     }
     // What only images can have.
     containers {
-        tightening: {
+        drift: {
             another_image_is_named_and_taken_on_request,
+            an_instance_stays_until_the_one_in_its_place_answers,
         }
         overrides: {
             an_image_and_a_directory_asked_for_one_task_stay_with_it,
@@ -462,9 +252,10 @@ conformance! {
     }
     // An engine without root's rights can set limits on some machines only.
     limited {
-        tightening: {
+        drift: {
             a_limit_that_is_lowered_holds,
             settings_that_isolate_less_are_only_named,
+            settings_that_isolate_less_wait_while_others_tighten,
         }
     }
     // What builds a sandbox of namespaces can die too.
@@ -557,10 +348,14 @@ conformance! {
         overrides: {
             a_mounted_directory_is_part_of_the_task,
         }
+        credentials: {
+            declared_credential_files_are_there_for_its_user_alone_and_follow,
+            a_credential_file_is_taken_from_nowhere_but_the_users_home,
+        }
         syncing: {
             what_changes_on_one_side_is_on_the_other_before_and_after_a_command,
             a_second_start_with_nothing_changed_moves_no_file,
-            a_file_changed_on_both_sides_is_kept_twice_and_said,
+            a_file_changed_on_both_sides_is_kept_twice_and_reported,
             nothing_outside_is_reached_by_links_of_either_side,
             a_side_that_lost_everything_has_deleted_nothing,
             what_is_to_be_left_out_stays_where_it_is,

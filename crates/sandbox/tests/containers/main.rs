@@ -98,7 +98,7 @@ containers! {
     limits on docker, podman: {
         the_defaults_confine_and_the_engine_says_so,
         a_required_limit_holds_or_is_an_error,
-        a_limit_that_cannot_be_enforced_is_left_out_and_told_of_if_it_was_set,
+        a_limit_that_cannot_be_enforced_is_left_out_and_reported_if_it_was_set,
         a_fork_bomb_hits_the_limit_and_the_sandbox_survives,
         a_memory_hog_is_killed_and_the_guest_is_not,
         settings_that_weaken_isolation_work_and_are_shown,

@@ -29,12 +29,12 @@ pub(crate) struct Cell {
 impl Cell {
     /// Returns a cell without walls.
     pub(crate) async fn local() -> Self {
-        Self::in_world(BackendFixture::local(), Vec::new()).await
+        Self::with_fixture(BackendFixture::local(), Vec::new()).await
     }
 
     /// Returns a cell with the host's system, as far as that is shown.
     pub(crate) async fn native() -> Self {
-        Self::in_world(BackendFixture::native(), Vec::new()).await
+        Self::with_fixture(BackendFixture::native(), Vec::new()).await
     }
 
     /// Returns the same for somebody who can hand out no subordinate ids.
@@ -52,10 +52,10 @@ impl Cell {
         let rootfs = fixture.scratch("rootfs");
         make_system(&rootfs);
         let setting = format!("terminal.native_rootfs={}", rootfs.display());
-        Self::in_world(fixture, vec![setting]).await
+        Self::with_fixture(fixture, vec![setting]).await
     }
 
-    async fn in_world(fixture: BackendFixture, mut settings: Vec<String>) -> Self {
+    async fn with_fixture(fixture: BackendFixture, mut settings: Vec<String>) -> Self {
         settings.push(NOTHING_ELSE.to_owned());
         let planted = Planted::around(&fixture);
         let sandbox =

@@ -101,7 +101,7 @@ escapes! {
             the_guests_program_cannot_be_replaced,
             variables_of_the_host_are_not_handed_on,
         }
-        processes: {
+        users: {
             processes_of_the_host_are_not_seen,
             processes_of_the_host_cannot_be_touched,
         }
@@ -133,7 +133,7 @@ escapes! {
             people_of_the_host_are_not_named,
             changes_to_the_system_stay_inside,
         }
-        processes: {
+        users: {
             a_signal_to_everybody_stays_inside,
             the_first_process_cannot_be_taken_over,
         }

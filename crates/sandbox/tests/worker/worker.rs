@@ -111,7 +111,7 @@ async fn perform(
             println!("{}", json!({ "files": forked.files, "bytes": forked.bytes }));
         }
         "rebuild" => {
-            let rebuild = Rebuild { backend: argument.map(str::to_owned) };
+            let rebuild = Rebuild { backend: argument.map(str::to_owned), ..Rebuild::default() };
             let rebuilt = engine.rebuild(task, &rebuild, WhileBusy::Stop).await?;
             println!("{}", json!({ "was": rebuilt.was, "now": rebuilt.now }));
         }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::crowd;
 use crate::fixture::ContractBench;
 use crate::workload::stateless;
-use vestal_bench::process::proportional;
+use vestal_bench::program::proportional;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 
 /// What the kernel itself holds on to: objects, stacks, page tables, counters of

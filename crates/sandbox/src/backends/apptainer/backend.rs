@@ -1,8 +1,6 @@
 //! The `Backend` trait and its capabilities, implemented with Apptainer.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +9,27 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
+use super::image;
 use super::program::ApptainerProgram;
 use super::records::{self, ApptainerLabel, ApptainerLocator};
 use super::settings::{self, ApptainerSettings, SINGULARITY_IMAGE};
-use super::{image, session};
 use crate::backend::{
     Availability, Backend, BackendError, ByteStream, Confinement, Copies, CopyTotals, Declaration,
     Description, Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess,
     IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator,
     Preflight, Publishing, Remedy, SavedSystem, StartedInstance,
 };
-use crate::backends::label::unrecorded_instances;
+use crate::backends::label::find_unrecorded;
 use crate::backends::native::{
-    LimitMechanism, all_possible_users, limits_note, memory_kills, remove_groups, run_within,
+    LimitMechanism, empty_as_root, install, limits_note, memory_kills, remove_groups,
+    remove_tree_as_root,
 };
 use crate::backends::own_system::{BOOT_DIR, WORKSPACE};
 use crate::backends::scope::SystemdScope;
 use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
-use crate::embedded::{EmbeddedProgram, GUEST_PROGRAM, STAGE_PROGRAM};
-use crate::store::{InstanceMark, StoreError, remove_tree};
+use crate::embedded::{GUEST_PROGRAM, STAGE_PROGRAM};
+use crate::store::InstanceMark;
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 
 /// What is the same for all instances on Apptainer.
@@ -42,6 +41,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     host_directories: HostDirectories::Mounted,
     workspace: |_| PathBuf::from(WORKSPACE),
     takes_images: true,
+    image_setting: Some("terminal.singularity_image"),
     system_setting: None,
     asks_engine: false,
     hung_advice: "see whether the machine is overloaded and try again",
@@ -56,6 +56,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
         guests.map(HostProcess::Known).collect()
     },
     adopt_copy: Some(records::adopt_copy),
+    replaced_by: |_| Ok(None),
 };
 
 /// The backend `apptainer`.
@@ -78,16 +79,14 @@ impl Apptainer {
         self.program.get_or_try_init(|| ApptainerProgram::find(&self.settings)).await
     }
 
-    /// Installs one of our programs and returns its path.
-    pub(super) fn install(
-        &self,
-        program: &EmbeddedProgram,
-        name: &str,
-    ) -> Result<PathBuf, BackendError> {
-        let into = self.run_dir.display();
-        program
-            .install(&self.run_dir)
-            .map_err(BackendError::io(format!("install the {name} in {into}")))
+    /// Installs the stage and returns its path.
+    pub(super) fn stage(&self) -> Result<PathBuf, BackendError> {
+        install(&STAGE_PROGRAM, "stage", &self.run_dir)
+    }
+
+    /// Installs the guest and returns its path.
+    pub(super) fn guest(&self) -> Result<PathBuf, BackendError> {
+        install(&GUEST_PROGRAM, "guest", &self.run_dir)
     }
 
     /// Returns notes about the program, if there is one and it has an image.
@@ -115,38 +114,13 @@ impl Apptainer {
         timeout: Duration,
     ) -> Result<(), BackendError> {
         for launch in records::launches(instance)? {
-            session::end(&launch, instance, timeout).await?;
+            records::end(&launch, instance, timeout).await?;
         }
         let located = ApptainerLocator::of(&instance.locator).map(|locator| locator.system.cgroups);
         let labelled = ApptainerLabel::read(&instance.dir).map(|label| label.system.cgroups);
         let dirs: Vec<_> = located.into_iter().chain(labelled).flatten().collect();
         let removed = remove_groups(&instance.id, &dirs).await;
         removed.map_err(BackendError::io("remove the control groups of the sandbox"))
-    }
-
-    /// Removes a tree; an absent one is not an error. What a user has closed to itself, and
-    /// the work directory of an overlay, is emptied by root of a user namespace first.
-    async fn remove_tree_whole(&self, dir: &Path) -> Result<(), BackendError> {
-        let failed = |error: StoreError| BackendError::Io {
-            action: format!("remove {}", dir.display()),
-            source: std::io::Error::other(error),
-        };
-        match remove_tree(dir) {
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
-                self.empty(dir).await?;
-                remove_tree(dir).map_err(failed)
-            }
-            other => other.map_err(failed),
-        }
-    }
-
-    /// Empties a directory as root of a user namespace.
-    async fn empty(&self, dir: &Path) -> Result<(), BackendError> {
-        let action = format!("empty {}", dir.display());
-        let words = [OsStr::new("erase"), dir.as_os_str()];
-        let stage = self.install(&STAGE_PROGRAM, "stage")?;
-        let guest = self.install(&GUEST_PROGRAM, "guest")?;
-        run_within(&stage, &all_possible_users(), &guest, &words, &action).await
     }
 }
 
@@ -157,17 +131,7 @@ impl Backend for Apptainer {
     }
 
     async fn probe(&self) -> Availability {
-        match self.try_probe().await {
-            Ok(notes) => Availability::Works { notes },
-            Err(BackendError::Config(error)) => Availability::Misconfigured {
-                problem: error.to_string(),
-                advice: "correct the setting".to_owned(),
-            },
-            Err(error) => Availability::Missing {
-                advice: error.advice().unwrap_or("see docs/apptainer.md").to_owned(),
-                reason: error.to_string(),
-            },
-        }
+        Availability::of_probe(self.try_probe().await, "see docs/apptainer.md")
     }
 
     fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
@@ -217,25 +181,11 @@ impl Backend for Apptainer {
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         self.end_instance(instance, super::END_TIMEOUT).await?;
-        self.remove_tree_whole(&instance.dir).await
+        remove_tree_as_root(&self.run_dir, &instance.dir).await
     }
 
     async fn find(&self, whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
-        // Instances with a record are found by their directory in this home.
-        let InstanceFilter::Key(key) = whose else {
-            return Ok(Vec::new());
-        };
-        let mut found = Vec::new();
-        for (id, dir) in unrecorded_instances(&self.settings) {
-            if let Some(label) = ApptainerLabel::read(&dir).filter(|label| label.belongs_to(key)) {
-                let instance =
-                    Instance { id: id.clone(), dir: dir.clone(), locator: Locator::Null };
-                let state = self.state(&instance).await?;
-                let locator = |system| records::locator_of_label(system, &dir);
-                found.push(label.into_found(id, state, locator));
-            }
-        }
-        Ok(found)
+        find_unrecorded(self, &self.settings, whose, records::locator_of_label).await
     }
 
     fn describe(&self, locator: &Locator) -> Description {
@@ -282,7 +232,7 @@ impl Preflight for Apptainer {
 #[async_trait]
 impl HostFiles for Apptainer {
     async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
-        self.empty(dir).await
+        empty_as_root(&self.run_dir, dir).await
     }
 
     async fn copy(

@@ -12,7 +12,6 @@ use crate::ProgressSink;
 use crate::backend::{BackendError, Base, CopyTotals, Instance, InstanceRequest, SavedSystem};
 use crate::backends::copying::{CopyingUser, copy};
 use crate::backends::native::{HostDirs, all_possible_users};
-use crate::embedded::STAGE_PROGRAM;
 use crate::store::make_private_dir;
 use vestal_config::AnyKey as _;
 
@@ -91,7 +90,7 @@ impl Apptainer {
             // Root of a user namespace reads also what the user has closed to itself.
             CopyingUser::Among(all_possible_users())
         };
-        copy(&self.install(&STAGE_PROGRAM, "stage")?, &how, from, to, what, progress).await
+        copy(&self.stage()?, &how, from, to, what, progress).await
     }
 }
 

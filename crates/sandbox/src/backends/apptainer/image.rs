@@ -135,15 +135,15 @@ pub(super) async fn find_or_fetch(
 
 /// Waits for the lock of an image. Nothing is left to wait for it when this is dropped.
 async fn hold(lock: &File, image: &ApptainerImage, progress: &ProgressSink) -> std::io::Result<()> {
-    let mut told = false;
+    let mut is_reported = false;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) => {}
         }
-        if !told {
-            told = true;
+        if !is_reported {
+            is_reported = true;
             let what = format!("waiting for another process that fetches {}", image.as_str());
             progress.report(Progress::Starting { what });
         }
@@ -289,7 +289,7 @@ impl Drop for BuildGroup {
     }
 }
 
-/// Returns what the program said last about a failure.
+/// Returns the last lines of the program about a failure.
 pub(super) fn reason(printed: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(printed);
     let is_about = |line: &&str| ["FATAL:", "ERROR:"].iter().any(|word| line.contains(word));

@@ -26,7 +26,6 @@ use crate::backends::own_system::{IO_DIR, LimitKind, STATE_DIR};
 use crate::backends::scope::SystemdScope;
 use crate::client::Connection;
 use crate::client::socket::{PeerExpectation, SOCKET_NAME, connect};
-use crate::embedded::{GUEST_PROGRAM, STAGE_PROGRAM};
 use crate::failpoint;
 use crate::files::{Files, Links};
 use crate::mounts::{self, KnownMounts, Mounts};
@@ -158,7 +157,7 @@ impl Apptainer {
         let enforced = mechanism.enforce(&settings.limits, &instance.id)?;
         let result = async {
             let enforced = without_counting_root(enforced, program.rights, settings)?;
-            let stage = self.install(&STAGE_PROGRAM, "stage")?;
+            let stage = self.stage()?;
             let planned = plan::plan(&ContainerPlanInput {
                 settings,
                 dirs: &dirs,
@@ -234,7 +233,7 @@ impl Apptainer {
             boot::make_open_dir(dir, *mode).map_err(failed())?;
         }
         make_layers(dirs).map_err(failed())?;
-        let guest = self.install(&GUEST_PROGRAM, "guest")?;
+        let guest = self.guest()?;
         let settings = guest_settings(planned, request)?;
         boot::lay_out_shared(&dirs.boot, &guest, &settings).map_err(failed())?;
         boot::make_open_dir(&dirs.boot.join(EMPTY), 0o555).map_err(failed())?;

@@ -23,7 +23,6 @@ mod launch;
 mod plan;
 mod program;
 mod records;
-mod session;
 pub(crate) mod settings;
 
 pub(crate) use backend::{Apptainer, DECLARATION};

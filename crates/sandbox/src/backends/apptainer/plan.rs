@@ -1,7 +1,7 @@
 //! The plan of a container: Apptainer's command line and configuration, and what the stage
 //! takes away inside of it before the guest starts.
 //!
-//! Everything is said on the command line or in a configuration of our own, so that
+//! Everything is set on the command line or in a configuration of our own, so that
 //! nothing depends on what the machine's configuration adds: no home, no directories of the
 //! administrator, no variables. Nothing secret is on the command line.
 
@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use minicbor::bytes::ByteVec;
+use vestal_stage::{MASKED_PROC, READ_ONLY_PROC};
 use vestal_wire::ContainerConfinement;
 
 use super::program::MountRights;
@@ -56,27 +57,6 @@ const CAPABILITIES: [(u32, &str); 5] = [
     (3, "CAP_FOWNER"),
     (6, "CAP_SETGID"),
     (7, "CAP_SETUID"),
-];
-
-/// What of `/proc` root must not change: it is the machine's.
-const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
-
-/// What of `/proc` reveals too much of the machine, or gives access to its memory. Container
-/// engines mask the same.
-const MASKED: [&str; 13] = [
-    "acpi",
-    "asound",
-    "interrupts",
-    "kcore",
-    "keys",
-    "kpagecgroup",
-    "kpagecount",
-    "kpageflags",
-    "latency_stats",
-    "sched_debug",
-    "scsi",
-    "timer_list",
-    "timer_stats",
 ];
 
 /// Variables that Apptainer adds, by how they begin: they name files of this machine, or are
@@ -241,7 +221,7 @@ fn config(rights: MountRights, persistent: bool) -> Option<String> {
     let accounts = match rights {
         // The accounts of a container of root are its own, also those that packages add.
         MountRights::Root => "no",
-        // Whoever runs a command needs an account.
+        // The user of a command needs an account.
         MountRights::UserNamespace => "yes",
         MountRights::SetUid => return None,
     };
@@ -343,13 +323,13 @@ fn mount_of_the_user(
 /// would keep root from it.
 fn cover_kernel_files(line: &mut CommandLine, input: &ContainerPlanInput<'_>) {
     let proc = Path::new("/proc");
-    for path in READ_ONLY.map(|name| proc.join(name)) {
+    for path in READ_ONLY_PROC.map(|name| proc.join(name)) {
         if (input.exists)(&path) {
             line.mount(&path, &path, Access::Read);
         }
     }
     let empty = input.dirs.boot.join(EMPTY);
-    for path in MASKED.map(|name| proc.join(name)) {
+    for path in MASKED_PROC.map(|name| proc.join(name)) {
         if path.is_dir() {
             line.mount(&empty, &path, Access::Read);
         } else if (input.exists)(&path) {

@@ -1,16 +1,16 @@
 //! What is recorded of an instance: the locator in the sandbox's record, the processes that
 //! the stage writes down, and the label.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use vestal_process::ProcessId;
+use vestal_process::{ProcessId, ProcessSession};
 
 use crate::backend::{BackendError, Description, Instance, Locator};
-use crate::backends::label;
-use crate::client::socket::SOCKET_NAME;
+use crate::backends::guest_process;
+use crate::backends::label::{self, RecordedProcess};
 
 /// How the backend finds an instance again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,22 +86,9 @@ impl ApptainerLocator {
 /// The same as the stage writes it.
 #[derive(Deserialize)]
 struct WrittenRecord {
-    session: WrittenProcess,
-    guest: Option<WrittenProcess>,
+    session: RecordedProcess,
+    guest: Option<RecordedProcess>,
     namespace: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct WrittenProcess {
-    pid: u32,
-    pid_start: u64,
-    boot: String,
-}
-
-impl From<WrittenProcess> for ProcessId {
-    fn from(written: WrittenProcess) -> Self {
-        Self { pid: written.pid, start: written.pid_start, boot: written.boot }
-    }
 }
 
 /// Returns the file in which the stage records the processes of a start. It lies where the
@@ -113,28 +100,17 @@ pub(super) fn launch_file(instance_dir: &Path) -> PathBuf {
 
 /// Returns the processes of the last start, dead or alive.
 pub(super) fn read_launch(instance_dir: &Path) -> io::Result<Option<LaunchRecord>> {
-    match fs::read(launch_file(instance_dir)) {
-        Ok(bytes) => {
-            // The file is written by rename and cannot be partial. One that cannot
-            // be parsed counts as absent.
-            let record = serde_json::from_slice::<WrittenRecord>(&bytes).ok();
-            Ok(record.map(|written| LaunchRecord {
-                session: written.session.into(),
-                guest: written.guest.map(ProcessId::from),
-                namespace: written.namespace,
-            }))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let record: Option<WrittenRecord> = label::read_record(&launch_file(instance_dir))?;
+    Ok(record.map(|written| LaunchRecord {
+        session: written.session.into(),
+        guest: written.guest.map(ProcessId::from),
+        namespace: written.namespace,
+    }))
 }
 
 /// Removes the record of an earlier start.
 pub(super) fn forget_launch(instance_dir: &Path) -> io::Result<()> {
-    match fs::remove_file(launch_file(instance_dir)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    label::forget_record(&launch_file(instance_dir))
 }
 
 /// Returns the starts of an instance that are known: the locator's, and the one that the
@@ -170,22 +146,76 @@ pub(super) fn locator_of_label(system: ApptainerSystem, instance_dir: &Path) -> 
 /// recorded processes and control groups are the original's. Returns whether it has a system
 /// that can be started.
 pub(super) fn adopt_copy(instance_dir: &Path, key: &str) -> io::Result<bool> {
-    let Some(mut label) = ApptainerLabel::read(instance_dir).and_then(|label| label.for_copy(key))
-    else {
-        return Ok(false);
-    };
-    label.system.cgroups.clear();
-    forget_launch(instance_dir)?;
-    match fs::remove_file(instance_dir.join("io").join(SOCKET_NAME)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+    ApptainerLabel::adopt_copy(instance_dir, key, |system| {
+        system.cgroups.clear();
+        forget_launch(instance_dir)
+    })
+}
+
+/// How long Apptainer may take to take its mounts apart once the guest is gone.
+const TIDY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Returns the living processes of a start.
+fn members(record: &LaunchRecord) -> std::io::Result<Vec<ProcessId>> {
+    let session = ProcessSession { leader: record.session.clone(), marks: Vec::new() };
+    let mut members = session.members()?;
+    if let Some(namespace) = &record.namespace {
+        for member in session.members_in_namespace(namespace)? {
+            if !members.contains(&member) {
+                members.push(member);
+            }
+        }
     }
-    label.write(instance_dir)?;
-    Ok(true)
+    Ok(members)
+}
+
+/// Ends all processes of a start.
+pub(super) async fn end(
+    record: &LaunchRecord,
+    instance: &Instance,
+    timeout: Duration,
+) -> Result<(), BackendError> {
+    let begun = Instant::now();
+    let tidies = match &record.guest {
+        Some(guest) => {
+            guest_process::kill(guest, instance, timeout).await?;
+            TIDY_WITHIN.min(timeout / 2)
+        }
+        // The container is still being built: nothing in it is to be kept.
+        None => Duration::ZERO,
+    };
+    loop {
+        let looked = members(record);
+        let left = looked.map_err(BackendError::io("look for the processes of the container"))?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() >= timeout {
+            let pids: Vec<u32> = left.into_iter().map(|process| process.pid).collect();
+            let reason = format!("processes {pids:?} of its container do not die");
+            return Err(BackendError::WontEnd { id: instance.id.clone(), reason });
+        }
+        if begun.elapsed() >= tidies {
+            for process in &left {
+                let handle = process
+                    .handle()
+                    .map_err(BackendError::io("open a process of the container"))?;
+                if let Some(handle) = handle {
+                    handle.kill().map_err(BackendError::io("kill a process of the container"))?;
+                }
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -197,7 +197,7 @@ impl ApptainerSettings {
     pub(super) fn read(settings: &Settings, overrides: &Overrides) -> Result<Self, ConfigError> {
         Ok(Self {
             image: image(settings, overrides)?,
-            volumes: settings.get(&keys::DOCKER_VOLUMES)?.value,
+            volumes: settings.get(&keys::DOCKER_VOLUMES)?.value.and(&overrides.volumes),
             network: settings.get(&keys::DOCKER_NETWORK)?.value,
             limits: ResourceLimits::read(settings)?,
             persistent: settings.get(&keys::CONTAINER_PERSISTENT)?.value,

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
-use super::api::{self, EngineClient};
+use super::api::{self, EngineClient, EngineDialer};
 use super::guest::connect_exec;
 use super::identity::{DockerLocator, GuestTransport};
 use super::inspect::{self, find_container, is_descendant};
@@ -41,6 +41,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     host_directories: HostDirectories::Mounted,
     workspace: |_| PathBuf::from(WORKSPACE),
     takes_images: true,
+    image_setting: Some("terminal.docker_image"),
     system_setting: None,
     asks_engine: true,
     hung_advice: "see whether its engine hangs: `docker info`; restart it if it does",
@@ -57,7 +58,21 @@ pub(crate) static DECLARATION: Declaration = Declaration {
         process.map(HostProcess::Number).into_iter().collect()
     },
     adopt_copy: None,
+    replaced_by: |_| Ok(None),
 };
+
+/// Returns the settings that shape a container.
+pub(in crate::backends) fn spec(
+    settings: &Settings,
+    overrides: &Overrides,
+) -> Result<Spec, ConfigError> {
+    Ok(DockerSettings::read(settings, overrides)?.spec())
+}
+
+/// Returns what a locator tells people.
+pub(in crate::backends) fn describe(locator: &Locator) -> Description {
+    DockerLocator::of(locator).map(DockerLocator::describe).unwrap_or_default()
+}
 
 /// The backend `docker`.
 #[derive(Debug)]
@@ -67,6 +82,8 @@ pub(crate) struct Docker {
     pub(super) run_dir: PathBuf,
     pub(super) cache: Cache,
     client: OnceCell<EngineClient>,
+    /// What leads to the engine, if that is not for the settings to say.
+    dialer: Option<Arc<dyn EngineDialer>>,
 }
 
 impl Docker {
@@ -74,15 +91,43 @@ impl Docker {
     pub(crate) fn new(settings: Arc<Settings>, home: HomeId) -> Self {
         let run_dir = settings.home().run_dir();
         let cache = Cache::new(&run_dir);
-        Self { settings, home, run_dir, cache, client: OnceCell::new() }
+        Self { settings, home, run_dir, cache, client: OnceCell::new(), dialer: None }
+    }
+
+    /// Returns the same with the engine that another backend's streams lead to.
+    pub(in crate::backends) fn through(
+        settings: Arc<Settings>,
+        home: HomeId,
+        dialer: Arc<dyn EngineDialer>,
+    ) -> Self {
+        Self { dialer: Some(dialer), ..Self::new(settings, home) }
     }
 
     /// Returns the connection to the engine, opened at the first call.
     pub(super) async fn client(&self) -> Result<EngineClient, BackendError> {
-        let connect = || EngineClient::connect(&self.settings, &self.run_dir);
+        let connect = || async {
+            match &self.dialer {
+                Some(dialer) => {
+                    let dialer = Arc::clone(dialer);
+                    EngineClient::connect_through(dialer, &self.settings, &self.run_dir).await
+                }
+                None => EngineClient::connect(&self.settings, &self.run_dir).await,
+            }
+        };
         let client = self.client.get_or_try_init(connect).await?.clone();
         client.ensure_running().await?;
         Ok(client)
+    }
+
+    /// Connects to the engine, unless that was done before.
+    pub(in crate::backends) async fn reach(&self) -> Result<(), BackendError> {
+        self.client().await.map(drop)
+    }
+
+    /// Returns whether another backend's streams lead to the engine, which sees no file of this
+    /// machine then.
+    pub(super) fn is_behind_streams(&self) -> bool {
+        self.dialer.is_some()
     }
 
     /// Returns the guest's program for the architecture of the engine's machine.
@@ -99,6 +144,8 @@ impl Docker {
     async fn try_probe(&self) -> Result<Vec<String>, BackendError> {
         let client = match self.client.get() {
             Some(client) => client.clone(),
+            // No service is started on the other machine in any case.
+            None if self.dialer.is_some() => self.client().await?,
             None => EngineClient::connect_to_running(&self.settings, &self.run_dir).await?,
         };
         let info = client.info().await?;
@@ -124,21 +171,11 @@ impl Backend for Docker {
     }
 
     async fn probe(&self) -> Availability {
-        match self.try_probe().await {
-            Ok(notes) => Availability::Works { notes },
-            Err(BackendError::Config(error)) => Availability::Misconfigured {
-                problem: error.to_string(),
-                advice: "correct the setting".to_owned(),
-            },
-            Err(error) => Availability::Missing {
-                advice: error.advice().unwrap_or("see `vestal doctor`").to_owned(),
-                reason: error.to_string(),
-            },
-        }
+        Availability::of_probe(self.try_probe().await, "see `vestal doctor`")
     }
 
     fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
-        Ok(DockerSettings::read(settings, overrides)?.spec())
+        spec(settings, overrides)
     }
 
     async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
@@ -203,7 +240,7 @@ impl Backend for Docker {
     }
 
     fn describe(&self, locator: &Locator) -> Description {
-        DockerLocator::of(locator).map(DockerLocator::describe).unwrap_or_default()
+        describe(locator)
     }
 
     fn preflight(&self) -> Option<&dyn Preflight> {

@@ -42,7 +42,11 @@ impl Docker {
         let (image, copied_from) = self.image_for(&client, &settings, &request).await?;
         request.progress.report(Progress::Starting { what: format!("starting {}", image.name) });
         let home_is_new = !dirs.home.exists();
-        dirs.make(&request, &settings)?;
+        if self.is_behind_streams() {
+            dirs.make_instances(&request)?;
+        } else {
+            dirs.make(&request, &settings)?;
+        }
         let fill = settings.persistent && (copied_from.is_none() || home_is_new);
         let preparation = Preparation {
             dirs: &dirs,
@@ -64,7 +68,7 @@ impl Docker {
             Sharing::Separate => HostMounts::none(&self.settings)?,
         };
         let sources = MountSources::of(&request, &dirs, &settings, prepared.sharing);
-        if prepared.sharing == Sharing::Separate {
+        if prepared.sharing == Sharing::Separate && !self.is_behind_streams() {
             dirs.remove_empty();
         }
         sources.make_volumes(&client, &request.key, &self.home).await?;

@@ -123,7 +123,7 @@ pub(super) struct ExecStream {
     input: Pin<Box<dyn AsyncWrite + Send>>,
     /// Received and not yet read.
     unread: Bytes,
-    /// What the program said on its standard error.
+    /// Its standard error.
     complaint: String,
 }
 
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_reaches_no_guest_is_told_from_one_that_is_cut() {
+    async fn a_stream_that_reaches_no_guest_is_distinguished_from_one_that_is_cut() {
         let message = Bytes::from_static(b"error: connect: No such file or directory\n");
         let refused = end_of(vec![LogOutput::StdErr { message }]).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);

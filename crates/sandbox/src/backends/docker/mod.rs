@@ -37,5 +37,6 @@ mod storage;
 use super::boot;
 
 // What another backend that runs programs of the user needs as well.
-pub(super) use api::{find_program, make_private, one_line, private_dir};
+pub(super) use api::{EngineDialer, find_program, make_private, one_line, private_dir};
 pub(crate) use backend::{DECLARATION, Docker};
+pub(super) use backend::{describe, spec};

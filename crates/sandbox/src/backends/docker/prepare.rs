@@ -108,6 +108,7 @@ impl Docker {
         let about_sharing = ["reach", engine, client.address(), &*sandboxes];
         let about_user = ["user", &*image.id, user.as_deref().unwrap_or_default()];
         let mut sharing = match (settings.transport, client.is_remote()) {
+            _ if self.is_behind_streams() => Some(Sharing::Separate),
             (DockerTransport::Exec, _) | (DockerTransport::Auto, true) => Some(Sharing::Separate),
             (DockerTransport::Socket, _) => Some(Sharing::Shared),
             (DockerTransport::Auto, false) => self.cache.get(&about_sharing),

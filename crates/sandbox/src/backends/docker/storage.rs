@@ -54,13 +54,8 @@ impl ContainerDirs {
         request: &InstanceRequest,
         settings: &DockerSettings,
     ) -> Result<(), BackendError> {
-        let failed = |error: crate::store::StoreError| BackendError::Io {
-            action: "create the directories of the sandbox".to_owned(),
-            source: std::io::Error::other(error),
-        };
-        make_private_dir(&request.sandbox_dir).map_err(failed)?;
-        make_private_dir(&request.instance.dir).map_err(failed)?;
-        let mut open = vec![&self.io, &self.state];
+        self.make_instances(request)?;
+        let mut open = vec![&self.state];
         if settings.persistent {
             open.push(&self.home);
             // A mounted directory of the user takes the place of the workspace.
@@ -70,6 +65,20 @@ impl ContainerDirs {
             make_open_dir(dir, OPEN_MODE)
                 .map_err(BackendError::io(format!("create {}", dir.display())))?;
         }
+        Ok(())
+    }
+
+    /// Creates the missing directories of the instance alone, for an engine that is known to keep
+    /// the files itself: what has the names of the others is another backend's.
+    pub(super) fn make_instances(&self, request: &InstanceRequest) -> Result<(), BackendError> {
+        let failed = |error: crate::store::StoreError| BackendError::Io {
+            action: "create the directories of the sandbox".to_owned(),
+            source: std::io::Error::other(error),
+        };
+        make_private_dir(&request.sandbox_dir).map_err(failed)?;
+        make_private_dir(&request.instance.dir).map_err(failed)?;
+        make_open_dir(&self.io, OPEN_MODE)
+            .map_err(BackendError::io(format!("create {}", self.io.display())))?;
         // The lock of an owner may have created the directory as private.
         open_to_container(&self.io)
             .map_err(BackendError::io(format!("open {} to the container", self.io.display())))

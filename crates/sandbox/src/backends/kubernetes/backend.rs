@@ -8,25 +8,25 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
-use vestal_config::{AnyKey as _, ConfigError, Settings};
+use vestal_config::{ConfigError, Settings};
 
 use super::cluster::{Cluster, Kind};
+use super::doctor::look;
 use super::exec::{ExecFailure, PodExecStream};
-use super::launch::{PodLaunch, REMOVAL_TIMEOUT, delete_and_wait, read_network, remove_policies};
+use super::launch::{PodLaunch, REMOVAL_TIMEOUT, delete_and_wait, remove_policies};
 use super::manifest::{instance_selector, label, selector, unused_selector};
 use super::objects::{Pod, PodLocator, VolumeClaim};
-use super::settings::{self, ClusterChoice, PodSettings};
+use super::settings::{self, ClusterChoice};
+use super::spec::{spec_of, tightening};
 use crate::backend::{
     Availability, Backend, BackendError, ByteStream, Copies, Declaration, Description,
     FoundInstance, HostDirectories, Instance, InstanceFilter, InstanceRequest, InstanceState,
     KeptVolumes, Locator, Marked, Remedy, StartedInstance, VolumeStore,
 };
 use crate::backends::docker::one_line;
-use crate::backends::own_system::{self, GUEST_FILE, IO_DIR, ResourceLimits, flag};
+use crate::backends::own_system::{GUEST_FILE, IO_DIR};
 use crate::embedded::guests_dir;
 use crate::key::random_hex;
-use crate::settings::keys;
-use crate::spec::Tightening;
 use crate::store::remove_tree;
 use crate::{HomeId, Key, Overrides, Spec};
 
@@ -36,6 +36,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     mistaken_names: &[("k8s", "set terminal.backend: kubernetes")],
     host_directories: HostDirectories::Synced,
     takes_images: true,
+    image_setting: Some("terminal.kubernetes_image"),
     // A start is a new pod, made as the settings of now say.
     remedy: Remedy::Restart,
     hung_advice: "see whether the API server is up and reached (kubectl version), and try again",
@@ -43,36 +44,14 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     ..Declaration::REMOTE
 };
 
-/// How long a guest that was told to end may take until its node has reported it.
+/// How long a guest that was asked to end may take until its node has reported it.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// How long a pod may take to be told to end.
+/// How long the request to end may take to reach a pod.
 const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a claim without a pod may take to be gone.
 const CLAIM_TIMEOUT: Duration = Duration::from_mins(2);
-
-/// What the role of docs/kubernetes.md allows and nothing works without: verb, group, resource,
-/// part.
-const RIGHTS: &[(&str, &str, &str, &str)] = &[
-    ("get", "", "pods", ""),
-    ("list", "", "pods", ""),
-    ("watch", "", "pods", ""),
-    ("create", "", "pods", ""),
-    ("delete", "", "pods", ""),
-    ("get", "", "pods", "exec"),
-    ("create", "", "pods", "exec"),
-    ("get", "", "persistentvolumeclaims", ""),
-    ("list", "", "persistentvolumeclaims", ""),
-    ("create", "", "persistentvolumeclaims", ""),
-    ("patch", "", "persistentvolumeclaims", ""),
-    ("delete", "", "persistentvolumeclaims", ""),
-    ("list", NETWORKING, "networkpolicies", ""),
-    ("delete", NETWORKING, "networkpolicies", ""),
-];
-
-/// The group of network policies.
-const NETWORKING: &str = "networking.k8s.io";
 
 /// A cluster with what led to it.
 #[derive(Debug, Clone)]
@@ -252,49 +231,6 @@ impl Kubernetes {
         found.to_locator()
     }
 
-    async fn look(&self) -> Result<Vec<String>, BackendError> {
-        let OpenCluster { cluster, .. } = self.cluster().await?;
-        let version = cluster.version().await?;
-        let asked = RIGHTS.iter().map(|(verb, group, resource, part)| {
-            let cluster = &cluster;
-            async move {
-                let allowed = cluster.allows(verb, group, resource, part).await?;
-                let slash = if part.is_empty() { "" } else { "/" };
-                Ok::<_, BackendError>((!allowed).then(|| format!("{verb} {resource}{slash}{part}")))
-            }
-        });
-        let missing = futures_util::future::try_join_all(asked).await?;
-        let missing: Vec<String> = missing.into_iter().flatten().collect();
-        if !missing.is_empty() {
-            return Err(BackendError::Advised {
-                problem: format!(
-                    "you may not, in the namespace {} of {}: {}",
-                    cluster.name.namespace,
-                    cluster.name,
-                    missing.join(", ")
-                ),
-                advice: "ask for the Role in docs/kubernetes.md".to_owned(),
-            });
-        }
-        let mut notes = vec![
-            format!(
-                "Kubernetes {} at {}, namespace {}",
-                one_line(&version),
-                cluster.name,
-                cluster.name.namespace
-            ),
-            "workspace and home outlive a pod, what is installed elsewhere does not".to_owned(),
-        ];
-        if !read_network(&self.settings)? {
-            notes.push(
-                "terminal.docker_network: false holds only where the cluster's network enforces \
-                 policies, which cannot be seen from here: docs/kubernetes.md says how to check"
-                    .to_owned(),
-            );
-        }
-        Ok(notes)
-    }
-
     /// Deletes the pods of an instance and what goes with it.
     async fn remove_pods(
         &self,
@@ -334,57 +270,6 @@ async fn tell_to_end(cluster: &Cluster, pod: &str) {
     }
 }
 
-/// Returns the rule for a setting that shapes pods.
-fn tightening(key: &str) -> Tightening {
-    let any = [settings::KUBERNETES_RUN_AS_USER.name(), settings::KUBERNETES_RUNTIME_CLASS.name()];
-    if any.contains(&key) {
-        Tightening::Any
-    } else if key == settings::KUBERNETES_CLAIMS.name() {
-        Tightening::Fewer
-    } else {
-        own_system::tightening(key)
-    }
-}
-
-/// Returns what is not the default of a pod's settings.
-fn spec_of(settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
-    let pod = PodSettings::read(settings, overrides)?;
-    let default_image = settings::KUBERNETES_IMAGE.default_value().to_string();
-    let claims: Vec<String> = pod.claims.iter().map(settings::MountedClaim::to_text).collect();
-    let claims = (!claims.is_empty()).then(|| serde_json::Value::from(claims).to_string());
-    let labels: Vec<String> =
-        pod.node_labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let reserve = pod.reserve;
-    let network = settings.get(&keys::DOCKER_NETWORK)?.value;
-    let persistent = settings.get(&keys::CONTAINER_PERSISTENT)?.value;
-    let cluster = settings::cluster(settings)?;
-    let values = [
-        (settings::KUBERNETES_NAMESPACE.name(), cluster.as_ref().map(|it| it.namespace.clone())),
-        (settings::KUBERNETES_CONTEXT.name(), cluster.and_then(|it| it.context)),
-        (settings::KUBERNETES_IMAGE.name(), Some(pod.image).filter(|it| *it != default_image)),
-        (settings::KUBERNETES_CLAIMS.name(), claims),
-        (settings::KUBERNETES_RUN_AS_USER.name(), pod.user.map(|user| user.to_string())),
-        (settings::KUBERNETES_SERVICE_ACCOUNT.name(), pod.service_account),
-        (settings::KUBERNETES_NODE_SELECTOR.name(), (!labels.is_empty()).then(|| labels.join(","))),
-        (settings::KUBERNETES_RUNTIME_CLASS.name(), pod.runtime_class),
-        (
-            settings::KUBERNETES_RESERVE.name(),
-            (reserve != *settings::KUBERNETES_RESERVE.default_value())
-                .then(|| reserve.as_str().to_owned()),
-        ),
-        (keys::DOCKER_NETWORK.name(), flag(network, *keys::DOCKER_NETWORK.default_value())),
-        (
-            keys::CONTAINER_PERSISTENT.name(),
-            flag(persistent, *keys::CONTAINER_PERSISTENT.default_value()),
-        ),
-    ];
-    let values = values.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    let limits = ResourceLimits::read(settings)?;
-    Ok(values
-        .chain(limits.to_spec())
-        .fold(Spec::default(), |spec, (key, value)| spec.with(key, &value, tightening(key))))
-}
-
 #[async_trait]
 impl Backend for Kubernetes {
     fn declaration(&self) -> &'static Declaration {
@@ -392,17 +277,7 @@ impl Backend for Kubernetes {
     }
 
     async fn probe(&self) -> Availability {
-        match self.look().await {
-            Ok(notes) => Availability::Works { notes },
-            Err(BackendError::Config(error)) => Availability::Misconfigured {
-                problem: error.to_string(),
-                advice: "correct the setting".to_owned(),
-            },
-            Err(error) => Availability::Missing {
-                reason: error.to_string(),
-                advice: error.advice().unwrap_or("try again").to_owned(),
-            },
-        }
+        Availability::of_probe(look(self).await, "try again")
     }
 
     fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
@@ -663,19 +538,5 @@ impl VolumeStore for Kubernetes {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_isolates_more_is_known_of_every_setting_of_pods() {
-        assert_eq!(tightening("terminal.kubernetes_run_as_user"), Tightening::Any);
-        assert_eq!(tightening("terminal.kubernetes_runtime_class"), Tightening::Any);
-        assert_eq!(tightening("terminal.kubernetes_claims"), Tightening::Fewer);
-        assert_eq!(tightening("terminal.docker_network"), Tightening::Off);
-        assert_eq!(tightening("terminal.kubernetes_image"), Tightening::Never);
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use http::{Method, Request};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use kube::api::WatchEvent;
+use kube::client::Body;
 use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, Error};
 use serde::de::DeserializeOwned;
@@ -293,8 +296,16 @@ impl Cluster {
         let version: Value = self
             .request(Method::GET, "/version", "", None)
             .await
-            .map_err(|error| failed(&self.name, "tell its version", &error))?;
+            .map_err(|error| failed(&self.name, "report its version", &error))?;
         Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned())
+    }
+
+    /// Returns the API server's time, to the second; nothing if it does not tell.
+    pub(super) async fn clock(&self) -> Option<Timestamp> {
+        let request = Request::builder().uri("/version").body(Body::empty()).ok()?;
+        let answer = timeout(ANSWER_TIMEOUT, self.client.send(request)).await.ok()?.ok()?;
+        let date = answer.headers().get(http::header::DATE)?;
+        DateTimeParser::new().parse_timestamp(date.as_bytes()).ok()
     }
 
     /// Returns whether the user may do something in the namespace.
@@ -316,11 +327,11 @@ impl Cluster {
         let answer: Value = self
             .request(Method::POST, url, "application/json", Some(&review))
             .await
-            .map_err(|error| failed(&self.name, "tell what you may", &error))?;
+            .map_err(|error| failed(&self.name, "report what you may do", &error))?;
         Ok(answer["status"]["allowed"] == true)
     }
 
-    /// Waits until what is told of a pod (none: it is gone) is what is waited for, or until the
+    /// Waits until the reported state of a pod (none: it is gone) is what is waited for, or until the
     /// deadline: then none is returned. It is looked at whenever the cluster reports a change.
     pub(super) async fn wait_for<T>(
         &self,

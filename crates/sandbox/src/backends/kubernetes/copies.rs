@@ -429,7 +429,7 @@ impl HelperPod<'_> {
             match next {
                 Ok(0) => break,
                 Ok(_) => {}
-                // How it ended, it has said itself.
+                // It has reported itself how it ended.
                 Err(_) if last.is_some() => break,
                 Err(error) => return Err(failed(one_line(&error.to_string()))),
             }

@@ -117,7 +117,7 @@ impl PodExecStream {
         }
     }
 
-    /// Returns what the program said on its standard error.
+    /// Returns the program's standard error.
     pub(super) fn complaint(&self) -> &str {
         &self.complaint
     }
@@ -193,9 +193,7 @@ fn verdict(message: &[u8], complaint: &str) -> Verdict {
         reason: String,
     }
     let Ok(status) = serde_json::from_slice::<Status>(message) else {
-        return Verdict::Unknown(
-            "the cluster said something else than how the program ended".into(),
-        );
+        return Verdict::Unknown("the cluster did not report how the program ended".into());
     };
     let words = one_line(if complaint.trim().is_empty() { &status.message } else { complaint });
     match (&*status.outcome, &*status.reason) {

@@ -77,7 +77,7 @@ fn refused(cluster: &ClusterName, action: &str, status: &Status) -> BackendError
             format!("the namespace {namespace} is being deleted"),
             "name another one with terminal.kubernetes_namespace".to_owned(),
         ),
-        // Who may not is told so by the words of the authorizer; all else that is forbidden was
+        // A missing permission is recognised by the words of the authorizer; all else that is forbidden was
         // let through by it, and refused for what was asked for.
         403 if words.contains(" cannot ") && words.contains(" resource ") => advised(
             format!("you may not {action} in the namespace {namespace}: {words}"),

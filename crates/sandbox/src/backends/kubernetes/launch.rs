@@ -99,12 +99,19 @@ impl Kubernetes {
             problem: format!("there is an object named {name} already"),
             advice: "try again".to_owned(),
         };
-        if !network {
+        let policy = match (network, &*settings.egress) {
+            (false, _) => Some(plan.network_policy(&[])),
+            (true, []) => None,
+            (true, egress) => Some(plan.network_policy(egress)),
+        };
+        let caveat = match (network, &*settings.egress) {
+            (false, _) => Some(NETWORK_CAVEAT),
+            (true, []) => None,
+            (true, _) => Some(EGRESS_CAVEAT),
+        };
+        if let Some(policy) = policy {
             // It is there before the pod that it is for.
-            cluster
-                .create::<serde_json::Value>(Kind::Policy, &plan.no_network())
-                .await?
-                .ok_or_else(taken)?;
+            cluster.create::<serde_json::Value>(Kind::Policy, &policy).await?.ok_or_else(taken)?;
         }
         failpoint::reach(match launch {
             PodLaunch::New => "kubernetes.create.cleared",
@@ -174,7 +181,7 @@ impl Kubernetes {
             claim: claim.map(str::to_owned),
             claim_uid: files.as_ref().map(|files| files.uid.clone()),
             unenforced: unenforced(&limits),
-            weakened: if network { Vec::new() } else { vec![NETWORK_CAVEAT.to_owned()] },
+            weakened: caveat.map(str::to_owned).into_iter().collect(),
         };
         let mut warnings = Vec::new();
         if let Some(cause) = before.iter().find_map(Pod::end_in_words) {
@@ -195,9 +202,7 @@ impl Kubernetes {
         }
         if launch == PodLaunch::New {
             warnings.extend(limits.warning(&locator.unenforced));
-            if !network {
-                warnings.push(NETWORK_CAVEAT.to_owned());
-            }
+            warnings.extend(caveat.map(str::to_owned));
         }
         Ok(StartedInstance { locator: locator.to_locator(), warnings })
     }
@@ -206,6 +211,10 @@ impl Kubernetes {
 /// What nobody can tell from outside.
 const NETWORK_CAVEAT: &str = "the network is off by a NetworkPolicy, which holds only where the \
                               cluster's network enforces policies: see docs/kubernetes.md";
+
+/// Likewise.
+const EGRESS_CAVEAT: &str = "where it may connect to is limited by a NetworkPolicy, which holds only \
+                             where the cluster's network enforces policies: see docs/kubernetes.md";
 
 /// Returns the limits that Kubernetes has no field for.
 fn unenforced(limits: &ResourceLimits) -> Vec<String> {
@@ -261,7 +270,7 @@ async fn end_other_pods(
     Ok(ended)
 }
 
-/// Deletes a pod and waits until its node has said that it is gone.
+/// Deletes a pod and waits until its node has reported that it is gone.
 pub(super) async fn delete_and_wait(
     cluster: &Cluster,
     pod: &Pod,
@@ -339,7 +348,8 @@ pub(super) async fn wait_until_runs(
     if !said.is_empty() {
         reasons.insert(0, said);
     }
-    let reason = if reasons.is_empty() { "nothing is said".to_owned() } else { reasons.join("; ") };
+    let reason =
+        if reasons.is_empty() { "no reason was given".to_owned() } else { reasons.join("; ") };
     Err(BackendError::Advised {
         problem: format!(
             "its pod did not run within {} s: {}",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::settings::{PodSettings, Reservation};
+use super::settings::{EgressRule, PodSettings, Reservation};
 use crate::Key;
 use crate::backend::{BackendError, Owner, WORKSPACE};
 use crate::backends::own_system::{
@@ -231,21 +231,36 @@ impl PodPlan<'_> {
         }
     }
 
-    /// Returns the policy of a pod without a network. It is that pod's alone: who removes the one
-    /// of an earlier start takes nothing from this one.
-    pub(super) fn no_network(&self) -> Value {
+    /// Returns the policy of a pod that may connect to these places and to the names of the
+    /// cluster, or, without any, to nothing. It is that pod's alone: who removes the one of an
+    /// earlier start takes nothing from this one.
+    pub(super) fn network_policy(&self, egress: &[EgressRule]) -> Value {
         let chosen = json!({ label::INSTANCE: self.instance, label::START: self.start });
         let mut labels = common_labels(self.key);
         labels[label::INSTANCE] = self.instance.into();
         labels[label::START] = self.start.into();
-        json!({
+        let mut policy = json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
             "metadata": { "name": pod_name(self.instance, self.start), "labels": labels },
             "spec": {
                 "podSelector": { "matchLabels": chosen },
                 "policyTypes": ["Ingress", "Egress"],
             },
-        })
+        });
+        if !egress.is_empty() {
+            // Without names few places can be found.
+            let names = ["UDP", "TCP"].map(|protocol| json!({ "protocol": protocol, "port": 53 }));
+            let rules = egress.iter().map(|rule| {
+                let mut allowed = json!({ "to": [{ "ipBlock": { "cidr": rule.cidr() } }] });
+                if let Some(port) = rule.port {
+                    allowed["ports"] = json!([{ "protocol": "TCP", "port": port }]);
+                }
+                allowed
+            });
+            let all: Vec<Value> = std::iter::once(json!({ "ports": names })).chain(rules).collect();
+            policy["spec"]["egress"] = all.into();
+        }
+        policy
     }
 
     /// Returns the pod.

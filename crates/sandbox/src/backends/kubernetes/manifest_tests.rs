@@ -14,6 +14,11 @@ fn settings(overrides: &[&str]) -> Settings {
     Settings::load(&schema, Home::at("/nowhere"), environment, overrides)
 }
 
+fn egress(places: &str) -> Vec<EgressRule> {
+    let settings = settings(&[&format!("terminal.kubernetes_egress={places}")]);
+    PodSettings::read(&settings, &Overrides::default()).unwrap().egress
+}
+
 fn made(overrides: &[&str]) -> Value {
     let settings = settings(overrides);
     let pod = PodSettings::read(&settings, &Overrides::default()).unwrap();
@@ -135,7 +140,7 @@ fn a_policy_without_rules_allows_nothing_to_its_pod_alone() {
         state: None,
         tree: &FileTree::Top,
     };
-    let (policy, pod) = (plan.no_network(), plan.pod().unwrap());
+    let (policy, pod) = (plan.network_policy(&[]), plan.pod().unwrap());
     let chosen = json!({ "vestal-instance": "0123456789abcdef", "vestal-start": "a1b2c3" });
     assert_eq!(
         policy["spec"],
@@ -146,6 +151,22 @@ fn a_policy_without_rules_allows_nothing_to_its_pod_alone() {
         assert_eq!(pod["metadata"]["labels"][name], *value);
     }
     assert_eq!(policy["metadata"]["name"], pod["metadata"]["name"]);
+
+    let policy = plan.network_policy(&egress(r#"["10.0.0.0/8", "192.0.2.7:443"]"#));
+    let names =
+        [json!({ "protocol": "UDP", "port": 53 }), json!({ "protocol": "TCP", "port": 53 })];
+    assert_eq!(
+        policy["spec"]["egress"],
+        json!([
+            { "ports": names },
+            { "to": [{ "ipBlock": { "cidr": "10.0.0.0/8" } }] },
+            {
+                "to": [{ "ipBlock": { "cidr": "192.0.2.7/32" } }],
+                "ports": [{ "protocol": "TCP", "port": 443 }],
+            },
+        ])
+    );
+    assert_eq!(policy["spec"]["ingress"], json!(null), "nobody connects to it");
 }
 
 #[test]

@@ -16,6 +16,8 @@
 //! | `upload` | a program's way into a pod |
 //! | `launch` | a pod from its making to its guest listening |
 //! | `copies` | snapshots on a sandbox's own claim, and what is made of them |
+//! | `spec` | the settings that shape pods, and which of their changes isolate more |
+//! | `doctor` | what `vestal doctor` says of a cluster |
 //! | `backend` | the backend's traits |
 
 #[cfg(feature = "kubernetes")]
@@ -27,6 +29,8 @@ mod cluster;
 #[cfg(feature = "kubernetes")]
 mod copies;
 #[cfg(feature = "kubernetes")]
+mod doctor;
+#[cfg(feature = "kubernetes")]
 mod exec;
 #[cfg(feature = "kubernetes")]
 mod failure;
@@ -37,6 +41,8 @@ mod manifest;
 #[cfg(feature = "kubernetes")]
 mod objects;
 pub(crate) mod settings;
+#[cfg(feature = "kubernetes")]
+mod spec;
 #[cfg(feature = "kubernetes")]
 mod upload;
 

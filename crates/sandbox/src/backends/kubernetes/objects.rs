@@ -250,7 +250,7 @@ impl Pod {
         self.container().is_some_and(|container| container.state.running.is_some())
     }
 
-    /// Returns whether it has ended for good: nothing of it runs on any node, as its node said.
+    /// Returns whether it has ended for good: its node has reported that nothing of it runs.
     pub(super) fn has_ended(&self) -> bool {
         let mut statuses = self.status.container_statuses.iter();
         ["Succeeded", "Failed"].contains(&&*self.status.phase)
@@ -320,7 +320,7 @@ impl Pod {
         Some(cause)
     }
 
-    /// Returns what its guest said when it failed; none if it has not.
+    /// Returns the message of its guest when it failed; none if it has not.
     pub(super) fn guest_failure(&self) -> Option<String> {
         let terminated = self.container()?.state.terminated.as_ref()?;
         let lines = terminated.message.lines().map(str::trim);

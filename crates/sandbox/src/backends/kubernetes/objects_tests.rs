@@ -36,7 +36,7 @@ fn ended(reason: &str, code: i64) -> Pod {
 }
 
 #[test]
-fn a_pod_runs_until_its_node_has_said_that_it_does_not() {
+fn a_pod_counts_as_running_until_its_node_reports_its_end() {
     let running = pod(&json!({
         "phase": "Running", "containerStatuses": container(&json!({ "running": {} })),
     }));
@@ -70,7 +70,7 @@ fn a_time_that_cannot_be_read_is_no_time() {
 }
 
 #[test]
-fn what_a_node_did_to_a_pod_is_told_in_words() {
+fn what_a_node_did_to_a_pod_is_described() {
     let evicted = pod(&json!({
         "phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
     }));
@@ -88,7 +88,7 @@ fn what_a_node_did_to_a_pod_is_told_in_words() {
 }
 
 #[test]
-fn what_keeps_a_pod_from_running_is_told_with_advice() {
+fn what_keeps_a_pod_from_running_is_reported_with_advice() {
     let waiting = |reason: &str, message: &str| {
         let state = json!({ "waiting": { "reason": reason, "message": message } });
         pod(&json!({ "phase": "Pending", "containerStatuses": container(&state) })).obstacle()

@@ -1,6 +1,7 @@
 //! The settings of sandboxes on Kubernetes. They are known also to a program that was built
 //! without the backend, so that a configuration means the same to every build.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -114,6 +115,16 @@ vestal_config::keys! {
         protection: Protection::Guards,
     }
 
+    /// Where pods may connect to, each as an address or a network with or without a TCP port; the
+    /// cluster's names are resolved besides. Nobody connects to them. Default: everywhere. It is a
+    /// NetworkPolicy, which not every cluster enforces.
+    KUBERNETES_EGRESS: EgressRules = "terminal.kubernetes_egress" {
+        default: EgressRules(Vec::new()),
+        limits: (),
+        env: ["TERMINAL_KUBERNETES_EGRESS"],
+        protection: Protection::Guards,
+    }
+
     /// How much processor and memory of a node a sandbox reserves: `little`, or its `limits`.
     KUBERNETES_RESERVE: Reservation = "terminal.kubernetes_reserve" {
         default: Reservation::Little,
@@ -152,6 +163,7 @@ pub(super) struct PodSettings {
     pub(super) service_account: Option<String>,
     pub(super) node_labels: Vec<(String, String)>,
     pub(super) runtime_class: Option<String>,
+    pub(super) egress: Vec<EgressRule>,
     pub(super) reserve: Reservation,
     pub(super) start_timeout: std::time::Duration,
 }
@@ -176,6 +188,7 @@ impl PodSettings {
             service_account: settings.get(&KUBERNETES_SERVICE_ACCOUNT)?.value.0,
             node_labels: settings.get(&KUBERNETES_NODE_SELECTOR)?.value.0,
             runtime_class: settings.get(&KUBERNETES_RUNTIME_CLASS)?.value.0,
+            egress: settings.get(&KUBERNETES_EGRESS)?.value.0,
             reserve: settings.get(&KUBERNETES_RESERVE)?.value,
             start_timeout: settings.get(&KUBERNETES_START_TIMEOUT)?.value.duration(),
         })
@@ -393,6 +406,93 @@ impl MountedClaim {
     }
 }
 
+/// A place that pods may connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EgressRule {
+    address: IpAddr,
+    /// Leading bits of the address that count.
+    bits: u8,
+    pub(super) port: Option<u16>,
+}
+
+impl EgressRule {
+    /// Reads `ADDRESS[/BITS][:PORT]`, an address of IPv6 in brackets where a port follows.
+    fn parse(text: &str) -> Result<Self, ValueRefusal> {
+        let wrong = |why: &str| ValueRefusal::new(format!("holds {text:?}, {why}"));
+        let (network, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((network, rest)) => (network, rest.strip_prefix(':')),
+            None => match text.split_once(':') {
+                Some((network, port)) if !port.contains(':') => (network, Some(port)),
+                _ => (text, None),
+            },
+        };
+        let (address, bits) = match network.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (network, None),
+        };
+        let address: IpAddr =
+            address.parse().map_err(|_| wrong("which is no address of a network"))?;
+        let all = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits.map(str::parse::<u8>) {
+            None => all,
+            Some(Ok(bits)) if bits <= all => bits,
+            Some(_) => return Err(wrong("whose number of bits is none")),
+        };
+        let port = match port.map(str::parse::<u16>) {
+            None => None,
+            Some(Ok(port @ 1..)) => Some(port),
+            Some(_) => return Err(wrong("whose port is none")),
+        };
+        Ok(Self { address, bits, port })
+    }
+
+    /// Returns the network as policies have it.
+    pub(super) fn cidr(self) -> String {
+        format!("{}/{}", self.address, self.bits)
+    }
+
+    /// Returns the rule as it is written.
+    pub(super) fn to_text(self) -> String {
+        match (self.port, self.address) {
+            (None, _) => self.cidr(),
+            (Some(port), IpAddr::V4(_)) => format!("{}:{port}", self.cidr()),
+            (Some(port), IpAddr::V6(_)) => format!("[{}]:{port}", self.cidr()),
+        }
+    }
+}
+
+/// Places that pods may connect to; none: everywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EgressRules(Vec<EgressRule>);
+
+impl Setting for EgressRules {
+    type Limits = ();
+
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
+        let rules = texts(input, r#"write it as ["10.0.0.0/8", "192.0.2.7:443"]"#)?;
+        rules.iter().map(|text| EgressRule::parse(text)).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn to_value(&self) -> SettingValue {
+        SettingValue::List(self.0.iter().map(|rule| SettingValue::Text(rule.to_text())).collect())
+    }
+
+    fn allowed((): &()) -> String {
+        "a list of ADDRESS[/BITS][:PORT], an address of IPv6 in brackets before a port".to_owned()
+    }
+
+    fn examples((): &()) -> Vec<String> {
+        vec![
+            r#"["10.0.0.0/8"]"#.to_owned(),
+            r#"["0.0.0.0/0:443", "[2001:db8::/32]:443"]"#.to_owned(),
+        ]
+    }
+
+    fn schema((): &()) -> serde_json::Value {
+        json!({"type": "array", "items": {"type": "string", "pattern": r"^[0-9a-fA-F.:/\[\]]+$"}})
+    }
+}
+
 /// Claims that pods mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims(Vec<MountedClaim>);
@@ -419,5 +519,31 @@ impl Setting for Claims {
 
     fn schema((): &()) -> serde_json::Value {
         json!({"type": "array", "items": {"type": "string", "pattern": "^[a-z0-9.-]+:/[^:]+(:ro)?$"}})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_to_connect_to_is_an_address_or_a_network_with_or_without_a_port() {
+        for (text, written) in [
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("192.0.2.7:443", "192.0.2.7/32:443"),
+            ("0.0.0.0/0:53", "0.0.0.0/0:53"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("[2001:db8::1]:443", "[2001:db8::1/128]:443"),
+        ] {
+            let rule = EgressRule::parse(text).unwrap();
+            assert_eq!(rule.to_text(), written);
+            assert_eq!(EgressRule::parse(written).unwrap(), rule);
+        }
+        for wrong in
+            ["", "example.org", "10.0.0.0/33", "10.0.0.1:0", "10.0.0.1:x", "::/129", "1.2.3/8"]
+        {
+            assert!(EgressRule::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

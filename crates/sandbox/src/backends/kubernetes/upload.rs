@@ -157,7 +157,7 @@ pub(super) async fn put_program(
             ("stored", _) if sent => {}
             ("up", _) if sent => return Ok(()),
             ("late", _) => return Err(failed("it was not ready within a minute".to_owned())),
-            _ => return Err(failed("its pod says what makes no sense".to_owned())),
+            _ => return Err(failed("its pod sent an invalid answer".to_owned())),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::backend::{
 use crate::backends::scope::SystemdScope;
 use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
-use crate::embedded::GUEST_PROGRAM;
+use crate::embedded::{ELSEWHERE, GUEST_PROGRAM, why_nothing_starts_in};
 use crate::spec::Tightening;
 use crate::store::{make_private_dir, remove_tree};
 use crate::{Bundle, Overrides, PublishedName, Spec};
@@ -32,6 +32,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     host_directories: HostDirectories::All,
     workspace: |_| PathBuf::from("/"),
     takes_images: false,
+    image_setting: None,
     system_setting: None,
     asks_engine: false,
     hung_advice: "see whether the machine is overloaded and try again",
@@ -47,6 +48,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
         processes.map(HostProcess::Known).collect()
     },
     adopt_copy: None,
+    replaced_by: |_| Ok(None),
 };
 
 /// What is recorded of an instance.
@@ -123,6 +125,9 @@ impl Backend for Local {
                 reason: "/proc is not mounted".into(),
                 advice: "mount it: mount -t proc proc /proc".into(),
             };
+        }
+        if let Some(reason) = why_nothing_starts_in(&self.run_dir) {
+            return Availability::Missing { reason, advice: ELSEWHERE.to_owned() };
         }
         let mut notes = vec!["no isolation: commands run as you, on your files and network".into()];
         if SystemdScope::detect(rustix::process::getuid().as_raw()).is_some() {

@@ -1,8 +1,6 @@
 //! The `Backend` trait and its capabilities, implemented with namespaces.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +15,7 @@ use super::facts::HostFacts;
 use super::probe::ProbeResult;
 use super::records::{self, NativeLabel, NativeLocator};
 use super::settings::{self, NativeSettings};
-use super::stage::run_within;
+use super::stage::{empty_as_root, install, remove_tree_as_root};
 use super::{cgroups, launch, plan, probe, rootfs};
 use crate::backend::{
     Availability, Backend, BackendError, ByteStream, Confinement, Copies, CopyTotals, Declaration,
@@ -25,13 +23,13 @@ use crate::backend::{
     IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator,
     Preflight, Publishing, Remedy, SavedSystem, StartedInstance,
 };
-use crate::backends::label::unrecorded_instances;
+use crate::backends::label::find_unrecorded;
 use crate::backends::own_system::{BOOT_DIR, WORKSPACE};
 use crate::backends::scope::SystemdScope;
 use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
-use crate::embedded::{EmbeddedProgram, GUEST_PROGRAM, STAGE_PROGRAM};
-use crate::store::{InstanceMark, StoreError, remove_tree};
+use crate::embedded::{GUEST_PROGRAM, STAGE_PROGRAM};
+use crate::store::InstanceMark;
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 
 /// What is the same for all native instances.
@@ -43,6 +41,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     host_directories: HostDirectories::Mounted,
     workspace: |_| PathBuf::from(WORKSPACE),
     takes_images: false,
+    image_setting: None,
     system_setting: Some("terminal.native_rootfs"),
     asks_engine: false,
     hung_advice: "see whether the machine is overloaded and try again",
@@ -57,13 +56,14 @@ pub(crate) static DECLARATION: Declaration = Declaration {
         recorded.into_iter().chain(written).map(HostProcess::Known).collect()
     },
     adopt_copy: Some(records::adopt_copy),
+    replaced_by: |_| Ok(None),
 };
 
 /// The backend `native`.
 #[derive(Debug)]
 pub(crate) struct Native {
     pub(super) settings: Arc<Settings>,
-    run_dir: PathBuf,
+    pub(super) run_dir: PathBuf,
     probe: OnceCell<ProbeResult>,
     pub(super) pruned: AtomicBool,
 }
@@ -82,19 +82,12 @@ impl Native {
 
     /// Installs the stage and returns its path.
     pub(super) fn stage(&self) -> Result<PathBuf, BackendError> {
-        self.install(&STAGE_PROGRAM, "stage")
+        install(&STAGE_PROGRAM, "stage", &self.run_dir)
     }
 
     /// Installs the guest and returns its path.
     pub(super) fn guest(&self) -> Result<PathBuf, BackendError> {
-        self.install(&GUEST_PROGRAM, "guest")
-    }
-
-    fn install(&self, program: &EmbeddedProgram, name: &str) -> Result<PathBuf, BackendError> {
-        let into = self.run_dir.display();
-        program
-            .install(&self.run_dir)
-            .map_err(BackendError::io(format!("install the {name} in {into}")))
+        install(&GUEST_PROGRAM, "guest", &self.run_dir)
     }
 
     /// Returns whether sandboxes can be built here. The probe runs once.
@@ -168,25 +161,11 @@ impl Backend for Native {
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         self.end_instance(instance, super::END_TIMEOUT).await?;
-        self.remove_tree_as_root(&instance.dir).await
+        remove_tree_as_root(&self.run_dir, &instance.dir).await
     }
 
     async fn find(&self, whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
-        // Instances with a record are found by their directory in this home.
-        let InstanceFilter::Key(key) = whose else {
-            return Ok(Vec::new());
-        };
-        let mut found = Vec::new();
-        for (id, dir) in unrecorded_instances(&self.settings) {
-            if let Some(label) = NativeLabel::read(&dir).filter(|label| label.belongs_to(key)) {
-                let (id, locator) = (id.clone(), Locator::Null);
-                let instance = Instance { id: id.clone(), dir: dir.clone(), locator };
-                let state = self.state(&instance).await?;
-                let locator = |system| records::locator_of_label(system, &dir);
-                found.push(label.into_found(id, state, locator));
-            }
-        }
-        Ok(found)
+        find_unrecorded(self, &self.settings, whose, records::locator_of_label).await
     }
 
     fn describe(&self, locator: &Locator) -> Description {
@@ -232,7 +211,7 @@ impl Preflight for Native {
 #[async_trait]
 impl HostFiles for Native {
     async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
-        self.empty_as_root(dir).await
+        empty_as_root(&self.run_dir, dir).await
     }
 
     async fn copy(
@@ -302,30 +281,5 @@ impl Native {
         let dirs: Vec<_> = located.into_iter().chain(labelled).flatten().collect();
         let removed = cgroups::remove(&instance.id, &dirs).await;
         removed.map_err(BackendError::io("remove the control groups of the sandbox"))
-    }
-
-    /// Removes a tree; an absent one is not an error. Where this user lacks permission,
-    /// the sandbox's root empties it first: it owns the files of all the sandbox's
-    /// users, and it can open the overlay's work directory, which has mode 0.
-    pub(super) async fn remove_tree_as_root(&self, dir: &Path) -> Result<(), BackendError> {
-        let failed = |error: StoreError| BackendError::Io {
-            action: format!("remove {}", dir.display()),
-            source: std::io::Error::other(error),
-        };
-        match remove_tree(dir) {
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
-                self.empty_as_root(dir).await?;
-                remove_tree(dir).map_err(failed)
-            }
-            other => other.map_err(failed),
-        }
-    }
-
-    /// Empties a directory as the sandbox's root user.
-    pub(super) async fn empty_as_root(&self, dir: &Path) -> Result<(), BackendError> {
-        let action = format!("empty {}", dir.display());
-        let words = [OsStr::new("erase"), dir.as_os_str()];
-        let (stage, guest) = (self.stage()?, self.guest()?);
-        run_within(&stage, &all_possible_users(), &guest, &words, &action).await
     }
 }

@@ -85,7 +85,7 @@ fn nothing_is_asked_of_anyone_for_no_limit() {
 }
 
 #[test]
-fn systemd_is_told_in_its_own_terms() {
+fn limits_are_given_to_systemd_as_its_properties() {
     let means = LimitMechanism::Systemd(["cpu", "memory", "pids"].map(str::to_owned).into());
     let enforced = means.enforce(&limits(), "i1").unwrap();
     let expected = Enforced {

@@ -63,7 +63,7 @@ fn apparmor_is_named_where_it_restricts() {
 }
 
 #[test]
-fn without_a_switch_to_blame_the_next_step_is_still_said() {
+fn without_a_known_cause_the_advice_still_names_a_next_step() {
     let open = host(&[(MAX_USERNS, "100")]);
     for errno in [EPERM, EINVAL, ENOSPC] {
         let (problem, advice) = words(&explain(&failure("user-namespace", errno), &open));

@@ -43,7 +43,7 @@ pub(super) use enforce::{Enforced, LimitMechanism};
 pub(super) use plan::HostDirs;
 pub(super) use probe::limits_note;
 pub(super) use seccomp::filters;
-pub(super) use stage::run_within;
+pub(super) use stage::{empty_as_root, install, remove_tree_as_root};
 pub(super) use vestal_stage::survey::etc::HOSTNAME;
 
 /// How long to wait for a killed first process to be gone.

@@ -17,7 +17,7 @@ use super::launch::make_dirs;
 use super::plan::{self, HostDirs, PlanInput, PlannedFor};
 use super::private::PrivatePaths;
 use super::settings::NativeSettings;
-use super::stage::Build;
+use super::stage::{Build, remove_tree_as_root};
 use super::tier::{self, Tier};
 use super::{cgroups, rootfs};
 use crate::backend::{Availability, BackendError, DoctorNote};
@@ -153,7 +153,7 @@ impl Native {
             build.run().await.map(drop)
         }
         .await;
-        self.remove_tree_as_root(&probe_dir.dir).await?;
+        remove_tree_as_root(&self.run_dir, &probe_dir.dir).await?;
         built.map(|()| (tier, missing)).map_err(ProbeError::from)
     }
 }

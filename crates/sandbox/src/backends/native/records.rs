@@ -1,8 +1,7 @@
 //! What is recorded about an instance: the locator in the sandbox's record, the
 //! process id that the stage writes, and the label.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -10,8 +9,7 @@ use vestal_process::ProcessId;
 
 use super::tier::Tier;
 use crate::backend::{BackendError, Description, Instance, Locator};
-use crate::backends::label;
-use crate::client::socket::SOCKET_NAME;
+use crate::backends::label::{self, RecordedProcess};
 
 /// How the backend finds an instance again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,13 +69,6 @@ impl NativeLocator {
     }
 }
 
-#[derive(Deserialize)]
-struct InitRecord {
-    pid: u32,
-    pid_start: u64,
-    boot: String,
-}
-
 /// Returns the file in which the stage records the first process. It lies where the
 /// sandbox cannot reach it and is written before anything runs in the sandbox, so
 /// that a half-made instance can be ended.
@@ -87,28 +78,13 @@ pub(super) fn init_file(instance_dir: &Path) -> PathBuf {
 
 /// Returns the first process that the stage recorded last, dead or alive.
 pub(super) fn read_init(instance_dir: &Path) -> io::Result<Option<ProcessId>> {
-    match fs::read(init_file(instance_dir)) {
-        Ok(bytes) => {
-            // The file is written by rename and cannot be partial. One that cannot
-            // be parsed counts as absent.
-            let record = serde_json::from_slice::<InitRecord>(&bytes).ok();
-            Ok(record.map(|found| ProcessId {
-                pid: found.pid,
-                start: found.pid_start,
-                boot: found.boot,
-            }))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let record: Option<RecordedProcess> = label::read_record(&init_file(instance_dir))?;
+    Ok(record.map(ProcessId::from))
 }
 
 /// Removes the record of an earlier start.
 pub(super) fn forget_init(instance_dir: &Path) -> io::Result<()> {
-    match fs::remove_file(init_file(instance_dir)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    label::forget_record(&init_file(instance_dir))
 }
 
 /// Returns the first process of an instance if it is alive: the locator's, else the
@@ -137,23 +113,16 @@ pub(super) fn locator_of_label(system: NativeSystem, instance_dir: &Path) -> Loc
 /// sandbox: the recorded process and control groups are the original's. Returns
 /// whether it has a system that can be started.
 pub(super) fn adopt_copy(instance_dir: &Path, key: &str) -> io::Result<bool> {
-    let Some(mut label) = NativeLabel::read(instance_dir).and_then(|label| label.for_copy(key))
-    else {
-        return Ok(false);
-    };
-    // The control groups stay with the original.
-    label.system.cgroups.clear();
-    forget_init(instance_dir)?;
-    match fs::remove_file(instance_dir.join("io").join(SOCKET_NAME)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    label.write(instance_dir)?;
-    Ok(true)
+    NativeLabel::adopt_copy(instance_dir, key, |system| {
+        system.cgroups.clear();
+        forget_init(instance_dir)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -125,7 +125,7 @@ pub(in crate::backends::native) struct NativeSettings {
 pub(in crate::backends::native) struct RootfsSetting {
     /// A directory or an archive.
     pub path: PathBuf,
-    /// Where that was said.
+    /// Where that was set.
     pub source: ValueSource,
 }
 
@@ -143,7 +143,7 @@ impl NativeSettings {
         let sandboxes = settings.sandboxes_dir()?.value;
         Ok(Self {
             rootfs: rootfs.map(|path| RootfsSetting { path, source }),
-            volumes: settings.get(&keys::DOCKER_VOLUMES)?.value,
+            volumes: settings.get(&keys::DOCKER_VOLUMES)?.value.and(&overrides.volumes),
             network: settings.get(&keys::DOCKER_NETWORK)?.value,
             limits: ResourceLimits::read(settings)?,
             persistent: settings.get(&keys::CONTAINER_PERSISTENT)?.value,

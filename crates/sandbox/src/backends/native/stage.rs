@@ -1,17 +1,21 @@
-//! Running the stage.
+//! Running the stage, also for files that only the users of a sandbox may touch.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
 use vestal_wire::{Enclosure, UserMapping};
 
+use super::backend::all_possible_users;
 use super::explain::{HostState, StageFailure, explain};
 use crate::backend::BackendError;
 use crate::backends::guest_process::{Detached, nameless_file, spawn_retrying};
 use crate::backends::scope::ScopePlace;
+use crate::embedded::{EmbeddedProgram, GUEST_PROGRAM, STAGE_PROGRAM};
+use crate::store::{StoreError, remove_tree};
 
 /// Command line of `enclose`, with the descriptors of the standard streams.
 const ENCLOSE: [&str; 7] = ["enclose", "--plan-fd", "0", "--ready-fd", "1", "--hold-fd", "2"];
@@ -84,9 +88,51 @@ fn parse(text: &str, layers: &Path) -> Result<StageSuccess, BackendError> {
     if line["trial"] == "ok" { Ok(StageSuccess::TrialPassed) } else { Ok(StageSuccess::Ready) }
 }
 
+/// Installs one of our programs in the run directory of a home and returns its path.
+pub(in crate::backends) fn install(
+    program: &EmbeddedProgram,
+    name: &str,
+    run_dir: &Path,
+) -> Result<PathBuf, BackendError> {
+    let into = run_dir.display();
+    program.install(run_dir).map_err(BackendError::io(format!("install the {name} in {into}")))
+}
+
+/// Removes a tree; an absent one is not an error. Where this user lacks permission,
+/// the sandbox's root empties it first: it owns the files of all the sandbox's
+/// users, and it can open the overlay's work directory, which has mode 0.
+pub(in crate::backends) async fn remove_tree_as_root(
+    run_dir: &Path,
+    dir: &Path,
+) -> Result<(), BackendError> {
+    let failed = |error: StoreError| BackendError::Io {
+        action: format!("remove {}", dir.display()),
+        source: std::io::Error::other(error),
+    };
+    match remove_tree(dir) {
+        Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+            empty_as_root(run_dir, dir).await?;
+            remove_tree(dir).map_err(failed)
+        }
+        other => other.map_err(failed),
+    }
+}
+
+/// Empties a directory as the sandbox's root user.
+pub(in crate::backends) async fn empty_as_root(
+    run_dir: &Path,
+    dir: &Path,
+) -> Result<(), BackendError> {
+    let action = format!("empty {}", dir.display());
+    let words = [OsStr::new("erase"), dir.as_os_str()];
+    let stage = install(&STAGE_PROGRAM, "stage", run_dir)?;
+    let guest = install(&GUEST_PROGRAM, "guest", run_dir)?;
+    run_within(&stage, &all_possible_users(), &guest, &words, &action).await
+}
+
 /// Runs a program as root of the sandbox's users, with access to all their files, and
 /// waits for its end.
-pub(in crate::backends) async fn run_within(
+async fn run_within(
     stage: &Path,
     users: &UserMapping,
     program: &Path,

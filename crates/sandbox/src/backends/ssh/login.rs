@@ -1,4 +1,4 @@
-//! Who logs in where, and the options of `ssh` that follow.
+//! The login on a machine, and the options of `ssh` that follow from it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -41,6 +41,11 @@ impl HostLogin {
         // A login always serializes.
         let text = serde_json::to_vec(self).unwrap_or_default();
         format!("ssh-{}", hex(&Sha256::digest(text)[..8]))
+    }
+
+    /// Returns whether both lead to the same place, whatever they prove themselves by.
+    pub(super) fn is_same_place(&self, other: &Self) -> bool {
+        (&self.host, &self.user, self.port) == (&other.host, &other.user, other.port)
     }
 
     /// Returns the arguments that all uses of `ssh` have in common. Nothing is asked on a
@@ -169,6 +174,14 @@ mod tests {
             key: Some("/k".into()),
             config: None,
         }
+    }
+
+    #[test]
+    fn a_login_is_the_same_place_whatever_it_proves_itself_by() {
+        let other = HostLogin { key: Some("/other".into()), config: Some("/c".into()), ..login() };
+        assert!(login().is_same_place(&other));
+        assert!(!login().is_same_place(&HostLogin { user: None, ..login() }));
+        assert!(!login().is_same_place(&HostLogin { port: Some(22), ..login() }));
     }
 
     #[test]

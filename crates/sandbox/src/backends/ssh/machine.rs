@@ -121,6 +121,25 @@ impl Machine {
         }
     }
 
+    /// Opens a byte stream to the API of the machine's container engine.
+    pub(super) async fn open_engine(&self) -> Result<GuestStream, BackendError> {
+        let failed = |reason: &str| BackendError::Advised {
+            problem: format!("{} has no container engine for you: {reason}", self.login()),
+            advice: format!(
+                "on that machine: start Docker or Podman, and see that its user may use it \
+                 ({} docker version); or set terminal.ssh_isolation to native",
+                self.login().by_hand()
+            ),
+        };
+        match self.exchange(&MachineRequest::Engine, &ProgressSink::default()).await? {
+            (MachineReply::Done, session) => {
+                session.into_stream().ok_or_else(|| failed("it closed the connection"))
+            }
+            (MachineReply::NoEngine { reason }, _) => Err(failed(&one_line(&reason))),
+            (other, _) => Err(self.unexpected(other)),
+        }
+    }
+
     async fn exchange(
         &self,
         request: &MachineRequest,

@@ -49,7 +49,8 @@ vestal_config::keys! {
     }
 
     /// What keeps sandboxes apart from that machine. native: namespaces, as on backend `native`
-    /// here; a machine that cannot make them is an error.
+    /// here; docker: containers of that machine's Docker or Podman. A machine that cannot make them
+    /// is an error.
     SSH_ISOLATION: SshIsolation = "terminal.ssh_isolation" {
         default: SshIsolation::None,
         limits: (),
@@ -65,6 +66,8 @@ vestal_config::choices! {
         None = "none",
         /// Namespaces, with the system directories of that machine, read-only.
         Native = "native",
+        /// Containers of that machine's engine.
+        Docker = "docker",
     }
 }
 

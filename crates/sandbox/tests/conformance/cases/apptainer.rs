@@ -163,7 +163,7 @@ pub(crate) async fn commands_have_no_rights_over_this_machine(fixture: &BackendF
     assert!(first.starts_with("/.vestal/boot/guest serve"), "{first}");
 }
 
-pub(crate) async fn a_directory_is_an_image_too(_world: &BackendFixture) {
+pub(crate) async fn a_directory_is_an_image_too(_fixture: &BackendFixture) {
     let fixture = BackendFixture::apptainer_directory();
     let text = "echo kept > /var/kept; cat /root/.image-marker 2>/dev/null || ls /bin/bash";
     let output = fixture.run(text).await;

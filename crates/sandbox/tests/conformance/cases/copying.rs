@@ -145,7 +145,7 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_rebuild(fixture: &Backend
     // The same on the way to another backend and back.
     for point in points(fixture, "rebuild", &[]) {
         crash(fixture, &["rebuild", "default", "local"], point).await;
-        let to = Rebuild { backend: Some(fixture.backend().to_owned()) };
+        let to = Rebuild { backend: Some(fixture.backend().to_owned()), ..Rebuild::default() };
         fixture.engine().rebuild(&task("default"), &to, WhileBusy::Refuse).await.unwrap();
         assert_eq!(run(fixture, "default", "cat ~/vestal/file").await, "kept\n", "{point}");
         assert_tidy(fixture, &["default"], point).await;

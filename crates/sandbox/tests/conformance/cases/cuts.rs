@@ -66,7 +66,10 @@ pub(crate) async fn a_guest_that_cannot_be_reached_is_never_ended(fixture: &Back
         let is_reported = match &error {
             Error::OutOfReach { .. } => true,
             // Where the machine itself cannot be reached, that is said, with advice.
-            Error::Backend { source, .. } => matches!(source, BackendError::HostUnreachable { .. }),
+            Error::Backend { source, .. } => matches!(
+                source,
+                BackendError::HostUnreachable { .. } | BackendError::Unreachable { .. }
+            ),
             _ => false,
         };
         assert!(is_reported, "{error:?}");

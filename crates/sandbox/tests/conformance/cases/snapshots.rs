@@ -401,7 +401,7 @@ pub(crate) async fn a_sandbox_that_cannot_be_rebuilt_stays_as_it_is(fixture: &Ba
     let broken = fixture.engine_with(&[&volumes]);
     broken.rebuild(&of, &Rebuild::default(), WhileBusy::Refuse).await.unwrap_err();
     assert_reads(fixture, "default", "before").await;
-    let unknown = Rebuild { backend: Some("nonsense".into()) };
+    let unknown = Rebuild { backend: Some("nonsense".into()), ..Rebuild::default() };
     let error = fixture.engine().rebuild(&of, &unknown, WhileBusy::Refuse).await.unwrap_err();
     assert!(matches!(error, Error::UnknownBackend { .. }), "{error}");
     assert_reads(fixture, "default", "before").await;
@@ -411,7 +411,7 @@ pub(crate) async fn a_sandbox_that_cannot_be_rebuilt_stays_as_it_is(fixture: &Ba
 pub(crate) async fn a_sandbox_moves_to_the_host_itself_and_back(fixture: &BackendFixture) {
     write(fixture, "default", "before").await;
     let (engine, of) = (fixture.engine(), task("default"));
-    let to = |backend: &str| Rebuild { backend: Some(backend.to_owned()) };
+    let to = |backend: &str| Rebuild { backend: Some(backend.to_owned()), ..Rebuild::default() };
     let moved = engine.rebuild(&of, &to("local"), WhileBusy::Refuse).await.unwrap();
     assert_eq!((&*moved.was, &*moved.now), (fixture.backend(), "local"));
     assert!(moved.remarks.iter().any(|printed| printed.contains("on this machine itself")));
@@ -431,7 +431,7 @@ pub(crate) async fn a_sandbox_moves_between_backends_with_workspace_and_home(
     run(fixture, "default", "cd ~ && mkdir -p mine && echo x > mine/file && chown -R 12:34 mine")
         .await;
     let (engine, of) = (fixture.engine(), task("default"));
-    let to = |backend: &str| Rebuild { backend: Some(backend.to_owned()) };
+    let to = |backend: &str| Rebuild { backend: Some(backend.to_owned()), ..Rebuild::default() };
     engine.snapshot(&of, &name("here"), None, WhileBusy::Refuse).await.unwrap();
     let moved = engine.rebuild(&of, &to("native"), WhileBusy::Refuse).await.unwrap();
     assert_eq!((&*moved.was, &*moved.now), (fixture.backend(), "native"));

@@ -146,7 +146,9 @@ pub(crate) async fn a_second_start_with_nothing_changed_moves_no_file(fixture: &
     assert_eq!(report, expected);
 }
 
-pub(crate) async fn a_file_changed_on_both_sides_is_kept_twice_and_said(fixture: &BackendFixture) {
+pub(crate) async fn a_file_changed_on_both_sides_is_kept_twice_and_reported(
+    fixture: &BackendFixture,
+) {
     let (project, sandbox) = Project::new(fixture).await;
     run(&sandbox, "echo gone > gone; echo back > back").await;
     // Behind the back of every command.
@@ -221,6 +223,8 @@ pub(crate) async fn a_side_that_lost_everything_has_deleted_nothing(fixture: &Ba
     }
     assert_eq!(run(&sandbox, "cat made").await, "made\n");
     assert_eq!(tree(&project.here), was);
+    let notes = sandbox.take_sync_notes();
+    assert!(notes[0].contains("the sandbox's copy was empty"), "{notes:?}");
     // Nor has a directory that took the name of the one agreed about.
     std::fs::rename(&project.here, fixture.scratch("aside")).unwrap();
     std::fs::create_dir(&project.here).unwrap();
@@ -229,6 +233,19 @@ pub(crate) async fn a_side_that_lost_everything_has_deleted_nothing(fixture: &Ba
     let sandbox = engine.sandbox(task).await.unwrap();
     assert_eq!(run(&sandbox, "cat made other").await, "made\nother\n");
     project.assert_same();
+    let notes = sandbox.take_sync_notes();
+    assert!(notes[0].contains("what the sandbox had is here"), "{notes:?}");
+    // What one side deletes goes on the other, by name.
+    std::fs::remove_file(project.here.join("other")).unwrap();
+    std::fs::remove_file(project.there.join("made")).unwrap();
+    let report = synced(&sandbox).await;
+    let expected = SyncReport {
+        changes: 2,
+        deleted_here: vec!["made".into()],
+        deleted_there: vec!["other".into()],
+        ..SyncReport::default()
+    };
+    assert_eq!(report, expected);
 }
 
 pub(crate) async fn what_is_not_here_yet_is_brought_back_before_the_copy_is_removed(

@@ -95,7 +95,7 @@ async fn a_pod_that_is_deleted_under_a_job_comes_back_with_workspace_home_and_se
 }
 
 #[tokio::test]
-async fn after_a_reboot_of_the_node_files_and_sessions_are_there_and_it_is_said() {
+async fn after_a_reboot_of_the_node_files_and_sessions_are_there_and_it_is_reported() {
     let fixture = BackendFixture::kubernetes();
     let sandbox = fixture.sandbox().await;
     fixture.run("kept=1; cd /usr; echo file > ~/file").await;
@@ -168,7 +168,7 @@ async fn an_image_that_cannot_be_pulled_is_named_with_what_to_do_and_leaves_noth
 }
 
 #[tokio::test]
-async fn a_quota_is_told_with_what_to_do_and_leaves_nothing() {
+async fn an_exceeded_quota_is_reported_with_advice_and_leaves_nothing() {
     let fixture = BackendFixture::kubernetes();
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" },
@@ -209,7 +209,7 @@ async fn probed(fixture: &BackendFixture) -> Availability {
 }
 
 #[tokio::test]
-async fn who_may_not_is_told_what_is_missing() {
+async fn a_missing_permission_is_named_in_the_error() {
     let fixture = BackendFixture::kubernetes();
     let namespace = fixture.machine().namespace();
     namespace.admin(&["delete", "rolebinding", "vestal"], "");
@@ -283,7 +283,7 @@ async fn two_homes_in_one_namespace_never_meet() {
 }
 
 #[tokio::test]
-async fn a_network_that_is_switched_off_has_a_policy_before_its_pod_and_the_caveat_is_told() {
+async fn a_network_that_is_switched_off_has_a_policy_before_its_pod_and_the_caveat_is_reported() {
     let fixture = BackendFixture::kubernetes();
     let engine = fixture.engine_with(&["terminal.docker_network=false"]);
     let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
@@ -302,6 +302,33 @@ async fn a_network_that_is_switched_off_has_a_policy_before_its_pod_and_the_cave
     drop(sandbox);
     engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     assert_eq!(namespace.get("networkpolicy"), Vec::<Value>::new());
+    fixture.finish().await;
+}
+
+#[tokio::test]
+async fn where_a_pod_may_connect_to_is_in_its_policy_and_a_narrower_list_is_never_ignored() {
+    let fixture = BackendFixture::kubernetes();
+    let task = TaskName::default_task();
+    let wide =
+        fixture.engine_with(&[r#"terminal.kubernetes_egress=["10.0.0.0/8", "192.0.2.7:443"]"#]);
+    let sandbox = wide.sandbox(&task).await.unwrap();
+    let told = remarks(sandbox.notices());
+    assert!(
+        told.iter().any(|told| told.contains("where it may connect to is limited")),
+        "{told:?}"
+    );
+    let rules = |policy: &Value| policy["spec"]["egress"].as_array().unwrap().len();
+    let namespace = fixture.machine().namespace();
+    assert_eq!(rules(&namespace.get("networkpolicy")[0]), 3, "names, a network and a place");
+    let instance = sandbox.instance().await;
+    drop(sandbox);
+    // The next one who asks for less gets less: a new pod, with its own policy.
+    let narrow = fixture.engine_with(&[r#"terminal.kubernetes_egress=["192.0.2.7:443"]"#]);
+    let sandbox = narrow.sandbox(&task).await.unwrap();
+    assert_eq!(sandbox.instance().await, instance);
+    let policies = namespace.get("networkpolicy");
+    assert_eq!((policies.len(), rules(&policies[0])), (1, 2));
+    drop((sandbox, wide, narrow));
     fixture.finish().await;
 }
 

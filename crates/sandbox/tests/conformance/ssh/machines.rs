@@ -2,18 +2,19 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use vestal_sandbox::backend::{Availability, BackendError};
-use vestal_sandbox::{
-    Command, CopyError, Engine, Error, FilesOnRemoval, ReapReason, Rebuild, StateBefore, SummaryState,
-    TaskName, WhileBusy,
-};
 use vestal_sandbox::files::WriteOptions;
+use vestal_sandbox::{
+    Command, CopyError, Engine, Error, FilesOnRemoval, Overrides, ReapReason, Rebuild, StateBefore,
+    SummaryState, SyncMode, TaskName, WhileBusy,
+};
 use vestal_testkit::files::names;
 use vestal_wire::{Cause, JobState};
 
-use crate::support::{Gate, BackendFixture, until};
+use crate::support::{BackendFixture, Gate, until};
 
 /// Returns the error of a sandbox that cannot be obtained, with its advice.
 async fn refusal(fixture: &BackendFixture, overrides: &[&str]) -> (String, String) {
@@ -256,7 +257,7 @@ async fn files_are_never_left_behind_by_a_move() {
     let fixture = BackendFixture::ssh();
     fixture.run("echo kept > file").await;
     let task = TaskName::default_task();
-    let away = Rebuild { backend: Some("local".into()) };
+    let away = Rebuild { backend: Some("local".into()), ..Rebuild::default() };
     let error = fixture.engine().rebuild(&task, &away, WhileBusy::Refuse).await.unwrap_err();
     assert!(matches!(error, Error::Copy(CopyError::InVolumes { .. })), "{error:?}");
     assert!(error.to_string().contains("/sandboxes/"), "{error}");
@@ -398,5 +399,30 @@ async fn a_line_that_is_disturbed_in_the_middle_of_any_verb_costs_no_more_than_i
     }
     assert_eq!(fixture.machine().instances(), fixture.instances_of("default"));
     until("nothing of a broken line is left", || async { fixture.strays().is_empty() }).await;
+    fixture.finish().await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_on_the_disk_there_is_named_and_copied_once_there_is_room() {
+    let fixture = BackendFixture::ssh_with(&["--space", "24M"]);
+    let (engine, here) = (fixture.engine(), fixture.scratch("project"));
+    fs::create_dir(&here).unwrap();
+    fs::write(here.join("small"), "small\n").unwrap();
+    fs::write(here.join("large"), vec![b'x'; 40 << 20]).unwrap();
+    let asked = Overrides { mount: Some(here.clone()), ..Overrides::default() };
+    let sandbox = engine.sandbox_with(&TaskName::default_task(), &asked).await.unwrap();
+    let report = sandbox.sync(SyncMode::Run).await.unwrap().unwrap();
+    let [(path, reason)] = &report.failed[..] else { panic!("{report:?}") };
+    assert_eq!(path, Path::new("large"));
+    assert!(reason.contains("No space left"), "{reason}");
+    // What is there is whole, and commands run on it.
+    let output = sandbox.run(Command::shell("cat small; ls")).await.unwrap();
+    assert_eq!(output.stdout.text(), "small\nsmall\n");
+    assert!(sandbox.take_sync_notes().iter().any(|note| note.contains("large is not synced")));
+
+    fs::write(here.join("large"), vec![b'y'; 1 << 20]).unwrap();
+    let output = sandbox.run(Command::shell("wc -c < large; ls -A | wc -l")).await.unwrap();
+    assert_eq!(output.stdout.text(), "1048576\n2\n");
+    drop((sandbox, engine));
     fixture.finish().await;
 }

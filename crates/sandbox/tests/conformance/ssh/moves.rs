@@ -6,13 +6,14 @@ use vestal_sandbox::{
     CopyError, Error, FAILPOINTS, FilesOnRemoval, Overrides, Rebuild, SyncError, TaskName,
     WhileBusy,
 };
+use vestal_testkit::engines::EngineApi;
 use vestal_testkit::files::names;
 
 use crate::cases::crashes::crash;
 use crate::support::BackendFixture;
 
 fn to(backend: &str) -> Rebuild {
-    Rebuild { backend: Some(backend.to_owned()) }
+    Rebuild { backend: Some(backend.to_owned()), ..Rebuild::default() }
 }
 
 /// Returns the names of what is kept of sandboxes on the other machine.
@@ -176,5 +177,37 @@ async fn a_mounted_directory_is_brought_up_to_date_before_its_sandbox_moves_here
     let sandbox = engine.sandbox(&task).await.unwrap();
     assert_eq!(run(&sandbox, "cat name late more ~/file").await, "project\nlate\nmore\nhome\n");
     assert_eq!(sandbox.take_sync_notes(), [""; 0]);
+    fixture.finish().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_moves_between_that_machine_and_containers_of_this_one() {
+    let fixture = BackendFixture::ssh();
+    let (task, here) = (TaskName::default_task(), EngineApi::docker());
+    let settings = ["terminal.docker_image=vestal-test/base:latest"];
+    let engine = fixture.engine_in(&settings, &[("DOCKER_HOST", here.address())]);
+    let run = async |text: &str| {
+        let sandbox = engine.sandbox(&task).await.unwrap();
+        sandbox.run(vestal_sandbox::Command::shell(text)).await.unwrap().stdout.text()
+    };
+    run("mkdir d; echo one > d/file; chmod 640 d/file; ln -s d/file link; echo two > ~/home").await;
+    let moved = engine.rebuild(&task, &to("docker"), WhileBusy::Refuse).await.unwrap();
+    assert_eq!((&*moved.was, &*moved.now), ("ssh", "docker"));
+    let look = "cat link ~/home; stat -c %a d/file; pwd";
+    assert_eq!(run(look).await, "one\ntwo\n640\n/workspace\n");
+    assert_eq!(kept_there(&fixture), [""; 0]);
+    run("echo more >> d/file; touch ~/more").await;
+    let moved = engine.rebuild(&task, &to("ssh"), WhileBusy::Refuse).await.unwrap();
+    assert_eq!((&*moved.was, &*moved.now), ("docker", "ssh"));
+    assert_eq!(
+        run("cat link ~/home; ls ~; stat -c %a d/file").await,
+        "one\nmore\ntwo\nhome\nmore\n640\n"
+    );
+    assert_eq!(kept_here(&fixture), [""; 0]);
+    let home: serde_json::Value =
+        serde_json::from_slice(&fs::read(fixture.home().join("home.json")).unwrap()).unwrap();
+    let label = format!("vestal-home={}", home["id"].as_str().unwrap());
+    assert_eq!(here.names_with(&label), [""; 0]);
+    drop(engine);
     fixture.finish().await;
 }

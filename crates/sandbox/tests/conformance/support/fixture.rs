@@ -1,26 +1,21 @@
 //! A home of its own for each case.
 
+mod leftovers;
+
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
 use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{
-    CapturedOutput, Command, Engine, EngineOptions, FilesOnRemoval, Sandbox, TaskName,
-};
+use vestal_sandbox::{CapturedOutput, Command, Engine, EngineOptions, Sandbox, TaskName};
 use vestal_testkit::TestHome;
 use vestal_testkit::engines::{EngineApi, given};
-use vestal_testkit::files::{entries, names};
+use vestal_testkit::files::entries;
 use vestal_testkit::kubernetes::KubernetesNamespace;
 
+use super::Worker;
 use super::engine::{self, TOY_ADDRESS};
-use super::guest_process;
 use super::machine::Machine;
-use super::process::{
-    container_guests, container_process, is_below, is_connection, parent_of, processes_of,
-};
-use super::{Worker, until};
 
 /// A home, and everything a case makes in it.
 #[derive(Debug)]
@@ -50,6 +45,8 @@ pub(crate) enum Kind {
     Ssh,
     /// The same in namespaces of their own.
     SshIsolated,
+    /// Containers of the engine of a machine that is reached over ssh alone.
+    SshContainers(EngineApi),
     /// Pods of a Kubernetes cluster.
     Kubernetes,
 }
@@ -81,6 +78,20 @@ impl Kind {
         matches!(self, Self::Native | Self::Apptainer(_))
     }
 
+    /// Returns the engine that the sandboxes are containers of.
+    pub(crate) fn engine(&self) -> Option<&EngineApi> {
+        match self {
+            Self::Containers(engine) | Self::SshContainers(engine) => Some(engine),
+            Self::Local
+            | Self::Native
+            | Self::Apptainer(_)
+            | Self::Toy
+            | Self::Ssh
+            | Self::SshIsolated
+            | Self::Kubernetes => None,
+        }
+    }
+
     /// Returns the name of the backend.
     pub(crate) fn backend(&self) -> &'static str {
         match self {
@@ -90,6 +101,7 @@ impl Kind {
             Self::Apptainer(_) => "apptainer",
             Self::Toy => "toy",
             Self::Ssh | Self::SshIsolated => "ssh",
+            Self::SshContainers(_) => "ssh-docker",
             Self::Kubernetes => "kubernetes",
         }
     }
@@ -169,6 +181,12 @@ impl BackendFixture {
         Self::of(Kind::SshIsolated)
     }
 
+    /// Returns a fixture whose sandboxes are containers of the engine of a machine with an ssh
+    /// server.
+    pub(crate) fn ssh_containers() -> Self {
+        Self::of(Kind::SshContainers(EngineApi::docker()))
+    }
+
     /// Returns the same for this user of the machine.
     pub(crate) fn ssh_isolated_for(user: &str) -> Self {
         let root = TestHome::create();
@@ -243,7 +261,7 @@ impl BackendFixture {
     /// Returns whether an instance takes changed settings when it is started,
     /// rather than being replaced.
     pub(crate) fn keeps_instances(&self) -> bool {
-        !matches!(self.kind, Kind::Containers(_))
+        self.kind.engine().is_none()
     }
 
     /// Returns the directory that commands start in.
@@ -254,6 +272,7 @@ impl BackendFixture {
             | Kind::Containers(_)
             | Kind::Apptainer(_)
             | Kind::SshIsolated
+            | Kind::SshContainers(_)
             | Kind::Kubernetes => "/workspace".into(),
             Kind::Toy | Kind::Ssh => self.machine().seen_there(&self.start_files()),
         }
@@ -309,6 +328,17 @@ impl BackendFixture {
         settings.push(format!("terminal.backend={}", self.backend()));
         if let Some(machine) = &self.machine {
             settings.extend(machine.settings(self.root.path()));
+            if matches!(self.kind, Kind::SshContainers(_)) {
+                let root = self.root.path().display();
+                // As people have it: the machine is what they name.
+                settings.retain(|setting| !setting.starts_with("terminal.backend="));
+                settings.extend([
+                    "terminal.backend=ssh".to_owned(),
+                    "terminal.ssh_isolation=docker".to_owned(),
+                    "terminal.docker_image=vestal-test/base:latest".to_owned(),
+                    format!("terminal.docker_volumes=[\"{root}:{root}\"]"),
+                ]);
+            }
             if self.kind == Kind::SshIsolated {
                 settings.push("terminal.ssh_isolation=native".into());
             }
@@ -454,230 +484,6 @@ impl BackendFixture {
             .envs(extra.iter().copied());
         process
     }
-
-    /// Returns the directory of a task's sandbox.
-    pub(crate) fn sandbox_dir(&self, task: &str) -> PathBuf {
-        let engine = self.engine();
-        let task: TaskName = task.parse().unwrap();
-        engine.sandboxes_dir().join(engine.key(&task).dir_name())
-    }
-
-    /// Waits until a cluster tells of its pods what the processes here show.
-    pub(crate) async fn end_is_reported(&self) {
-        let Some(Machine::Kubernetes(namespace)) = &self.machine else { return };
-        until("the node has reported the end of its pods", || async {
-            let runs = |pod: &Value| pod["status"]["phase"] == "Running";
-            namespace.pods().iter().filter(|pod| runs(pod)).count() == self.guests().len()
-        })
-        .await;
-    }
-
-    /// Returns the pids of all guests that say they are of this fixture and live.
-    pub(crate) fn guests(&self) -> Vec<u32> {
-        if self.kind == Kind::Kubernetes {
-            return container_guests(self.root.path());
-        }
-        if let Some(machine) = &self.machine {
-            return machine.instances().iter().filter_map(|id| machine.guest(id)).collect();
-        }
-        if self.is_contained() {
-            return container_guests(self.root.path());
-        }
-        let mut pids = Vec::new();
-        for sandbox in entries(&self.home().join("sandboxes")) {
-            for instance in entries(&sandbox.join("instances")) {
-                if let Some(pid) = guest_process::pid(&instance) {
-                    pids.push(pid);
-                }
-            }
-        }
-        pids
-    }
-
-    /// Returns the processes of this fixture that no living guest looks after.
-    pub(crate) fn strays(&self) -> Vec<u32> {
-        let guests = self.guests();
-        self.processes()
-            .into_iter()
-            .filter(|pid| !guests.contains(pid) && !is_below(*pid, &guests))
-            .filter(|pid| !self.is_beside_a_guest(*pid, &guests))
-            // What a connection is carried by is in the pod, too.
-            .filter(|pid| self.kind != Kind::Kubernetes || !is_connection(*pid))
-            .collect()
-    }
-
-    /// Returns whether a process keeps the container of a guest: Apptainer itself, or
-    /// what it runs for its mounts.
-    fn is_beside_a_guest(&self, pid: u32, guests: &[u32]) -> bool {
-        let keepers = guests.iter().filter_map(|guest| parent_of(*guest));
-        matches!(self.kind, Kind::Apptainer(_))
-            && keepers.into_iter().any(|keeper| pid == keeper || parent_of(pid) == Some(keeper))
-    }
-
-    /// Returns the processes of this fixture's sandboxes.
-    fn processes(&self) -> Vec<u32> {
-        let elsewhere = self.machine.as_ref().and_then(Machine::processes);
-        elsewhere.unwrap_or_else(|| processes_of(self.root.path()))
-    }
-
-    /// Returns a process by the number that its sandbox knows it by.
-    pub(crate) fn process(&self, inside: u32) -> u32 {
-        if self.kind == Kind::Kubernetes {
-            return container_process(self.root.path(), inside).expect("it runs");
-        }
-        if let Some(machine) = &self.machine {
-            return machine.process(inside);
-        }
-        if self.has_system() {
-            container_process(self.root.path(), inside).expect("it runs")
-        } else {
-            inside
-        }
-    }
-
-    /// Returns the engine of a fixture of containers.
-    pub(crate) fn containers(&self) -> &EngineApi {
-        match &self.kind {
-            Kind::Containers(engine) => engine,
-            Kind::Local
-            | Kind::Native
-            | Kind::Apptainer(_)
-            | Kind::Toy
-            | Kind::Ssh
-            | Kind::SshIsolated
-            | Kind::Kubernetes => {
-                panic!("this fixture has no containers")
-            }
-        }
-    }
-
-    /// Returns all containers of this home, or what instances have in place of
-    /// one: a directory with all that is theirs. Processes have nothing.
-    pub(crate) fn own_containers(&self) -> Vec<Value> {
-        match (&self.kind, self.home_label()) {
-            (Kind::Containers(engine), Some(label)) => engine.containers_with(&label),
-            (Kind::Native | Kind::Apptainer(_), _) => self.own_instances(),
-            (Kind::Toy | Kind::Ssh | Kind::SshIsolated | Kind::Kubernetes, _) => {
-                self.machine().instances().iter().map(|id| json!({ "Id": id })).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns the directories of instances, as an engine would list them.
-    fn own_instances(&self) -> Vec<Value> {
-        let mut found = Vec::new();
-        for sandbox in entries(&self.home().join("sandboxes")) {
-            let record = std::fs::read(sandbox.join("sandbox.json")).unwrap_or_default();
-            let record: Value = serde_json::from_slice(&record).unwrap_or_default();
-            let instances = sandbox.join("instances");
-            let mut ids = names(&instances);
-            // Processes are not marked this way, and what has moved is another backend's.
-            ids.retain(|id| {
-                let mark = std::fs::read(instances.join(id).join("instance.json"));
-                let mark: Option<Value> = mark.ok().and_then(|it| serde_json::from_slice(&it).ok());
-                mark.is_some_and(|mark| mark["backend"] == self.backend())
-            });
-            for id in ids {
-                found.push(json!({ "Id": id, "Labels": { "vestal-key": record["key"] } }));
-            }
-        }
-        found
-    }
-
-    /// Returns the label that containers and volumes of this home have.
-    fn home_label(&self) -> Option<String> {
-        let bytes = std::fs::read(self.home().join("home.json")).ok()?;
-        let written: Value = serde_json::from_slice(&bytes).ok()?;
-        Some(format!("vestal-home={}", written["id"].as_str()?))
-    }
-
-    /// Returns the names of what is in the directory of a task's sandbox.
-    pub(crate) fn left_of(&self, task: &str) -> Vec<String> {
-        names(&self.sandbox_dir(task))
-    }
-
-    /// Returns the ids of a task's instances that have a directory.
-    pub(crate) fn instances_of(&self, task: &str) -> Vec<String> {
-        names(&self.sandbox_dir(task).join("instances"))
-    }
-
-    /// Checks that of the default task's sandbox there is nothing but the files
-    /// that outlive its instances, which containers have, and processes have
-    /// not.
-    pub(crate) fn assert_only_files_left(&self) {
-        if self.machine.is_some() {
-            assert_eq!(self.own_containers(), Vec::<Value>::new());
-            let mut left = names(&self.files_dir("default"));
-            // The state of guests goes when the next one comes.
-            left.retain(|name| self.kind != Kind::Kubernetes || name != "state");
-            assert_eq!(left, ["home", "workspace"]);
-        } else if self.is_contained() {
-            let mut left = self.left_of("default");
-            left.retain(|name| !["instances", "lock", "sandbox.json"].contains(&&**name));
-            assert_eq!(left, ["home", "workspace"]);
-            let instances = entries(&self.sandbox_dir("default").join("instances"));
-            assert_eq!(instances, Vec::<PathBuf>::new());
-            assert_eq!(self.own_containers(), Vec::<Value>::new());
-        } else {
-            assert!(!self.sandbox_dir("default").exists());
-        }
-    }
-
-    /// Removes everything and checks that nothing is left: the promise that
-    /// every case ends with.
-    pub(crate) async fn finish(self) {
-        let engine = self.engine();
-        let instances = self.own_instances();
-        let listed = engine.list().await.unwrap().into_iter().map(|summary| summary.task);
-        let mut tasks: Vec<TaskName> = listed.map(|task| task.parse().unwrap()).collect();
-        // Files without a sandbox are in no list; where they are they have the
-        // name of their task.
-        tasks.extend(names(&self.home().join("sandboxes")).iter().flat_map(|name| name.parse()));
-        tasks.push(TaskName::default_task());
-        for task in tasks {
-            match engine.remove(&task, FilesOnRemoval::Remove).await {
-                Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
-                Err(error) => panic!("cannot remove {task}: {error}"),
-            }
-        }
-        until("no process of this fixture is left", || async { self.processes().is_empty() }).await;
-        assert_eq!(entries(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
-        assert_eq!(control_groups(&instances), Vec::<PathBuf>::new());
-        if let Some(machine) = &self.machine {
-            assert_eq!(machine.instances(), Vec::<String>::new());
-            assert_eq!(machine.files(), Vec::<String>::new());
-        }
-        if let (Kind::Containers(engine), Some(label)) = (&self.kind, self.home_label()) {
-            // One whose owner was killed is removed by the engine, in its time.
-            until("no container is left", || async { engine.containers_with(&label).is_empty() })
-                .await;
-            assert_eq!(engine.volumes_with(&label), Vec::<String>::new());
-        }
-    }
-}
-
-impl Drop for BackendFixture {
-    /// Ends what a failed case left running.
-    fn drop(&mut self) {
-        for pid in self.guests() {
-            let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-        }
-        for group in control_groups(&self.own_instances()) {
-            // The kernel lets go of the last process a moment after its end.
-            for _ in 0..100 {
-                if std::fs::remove_dir(&group).is_ok() || !group.exists() {
-                    break;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-        }
-        if let (Kind::Containers(engine), Some(label)) = (self.kind.clone(), self.home_label()) {
-            // What goes wrong here is not to hide why the case failed.
-            std::thread::spawn(move || engine.clear(&label)).join().ok();
-        }
-    }
 }
 
 /// Returns the settings that name the program and the image that the tests are given.
@@ -702,20 +508,4 @@ fn apptainer_settings(image: ImageKind) -> [String; 2] {
 /// Returns whether this process runs in the root that has Apptainer.
 fn is_in_apptainer_root() -> bool {
     Path::new("/usr/bin/apptainer").exists()
-}
-
-/// Returns the control groups of this machine that have the name of one of
-/// these instances.
-fn control_groups(instances: &[Value]) -> Vec<PathBuf> {
-    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    let paths: Vec<&str> = own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
-    let mut left = Vec::new();
-    for mount in entries(Path::new("/sys/fs/cgroup")) {
-        for path in paths.iter().map(|path| path.trim_start_matches('/')) {
-            let names = instances.iter().map(|own| own["Id"].as_str().unwrap());
-            let groups = names.map(|id| mount.join(path).join(format!("vestal-{id}")));
-            left.extend(groups.filter(|group| group.exists()));
-        }
-    }
-    left
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vestal_testkit::TestHome;
+use vestal_testkit::engines::EngineApi;
 use vestal_testkit::files::names;
 use vestal_testkit::kubernetes::KubernetesNamespace;
 use vestal_testkit::ssh::{HOST, SshMachine};
@@ -18,8 +19,60 @@ pub(crate) enum Machine {
     Toy(ToyMachine),
     /// One with an ssh server.
     Ssh(SshMachine),
+    /// One with an ssh server, and a container engine.
+    Containers(EngineHost),
     /// A namespace of a Kubernetes cluster.
     Kubernetes(KubernetesNamespace),
+}
+
+/// A machine with an ssh server and a container engine.
+#[derive(Debug)]
+pub(crate) struct EngineHost {
+    host: SshMachine,
+    engine: EngineApi,
+    /// The directory of the fixture, which its containers have mounted.
+    root: PathBuf,
+    /// Links to the volumes of sandboxes.
+    volumes: PathBuf,
+}
+
+impl EngineHost {
+    /// Starts a machine whose engine is this one.
+    fn start(root: &TestHome, engine: EngineApi) -> Self {
+        let socket = Path::new(engine.address().strip_prefix("unix://").unwrap()).to_owned();
+        let shared = socket.parent().unwrap().to_str().unwrap();
+        let options = ["--user", "root", "--share", shared];
+        let host = SshMachine::start(root.beside("far"), &options);
+        host.run(&["mkdir", "-p", "/var/run"]);
+        host.run(&["ln", "-s", socket.to_str().unwrap(), "/var/run/docker.sock"]);
+        let volumes = root.beside("volumes");
+        Self { host, engine, root: root.path().to_owned(), volumes }
+    }
+
+    /// Returns a directory in which the volumes of a sandbox are links.
+    fn files_dir(&self, key: &str) -> PathBuf {
+        let dir = self.volumes.join(key);
+        std::fs::remove_dir_all(&dir).ok();
+        std::fs::create_dir_all(&dir).unwrap();
+        for name in self.engine.volumes_with(&format!("vestal-key={key}")) {
+            let what = name.rsplit('-').next().unwrap();
+            let volume = self.engine.get(&format!("/volumes/{name}"));
+            let place = volume["Mountpoint"].as_str().unwrap();
+            std::os::unix::fs::symlink(place, dir.join(what)).unwrap();
+        }
+        dir
+    }
+
+    /// Returns the ids of the instances that the engine has containers of.
+    fn instances(&self) -> Vec<String> {
+        let is_ours = |container: &&serde_json::Value| {
+            let mut mounts = container["Mounts"].as_array().into_iter().flatten();
+            mounts.any(|mount| mount["Source"].as_str() == self.root.to_str())
+        };
+        let containers = self.engine.containers_with("vestal-agent=1");
+        let ours: Vec<_> = containers.iter().filter(is_ours).cloned().collect();
+        text_of(&ours, "/Labels/vestal-instance")
+    }
 }
 
 impl Machine {
@@ -29,6 +82,9 @@ impl Machine {
             Kind::Toy => Some(Self::Toy(ToyMachine::start(root.beside("far")))),
             Kind::Ssh => Some(Self::with_ssh(root, &[])),
             Kind::SshIsolated => Some(Self::isolating(root, "tester")),
+            Kind::SshContainers(engine) => {
+                Some(Self::Containers(EngineHost::start(root, engine.clone())))
+            }
             Kind::Local | Kind::Native | Kind::Containers(_) | Kind::Apptainer(_) => None,
             Kind::Kubernetes => Some(Self::Kubernetes(KubernetesNamespace::create(
                 root.path(),
@@ -52,7 +108,7 @@ impl Machine {
     /// Returns the machine with an ssh server.
     pub(crate) fn host(&self) -> &SshMachine {
         match self {
-            Self::Ssh(host) => host,
+            Self::Ssh(host) | Self::Containers(EngineHost { host, .. }) => host,
             Self::Toy(_) | Self::Kubernetes(_) => panic!("it has no ssh server"),
         }
     }
@@ -61,7 +117,7 @@ impl Machine {
     pub(crate) fn namespace(&self) -> &KubernetesNamespace {
         match self {
             Self::Kubernetes(namespace) => namespace,
-            Self::Toy(_) | Self::Ssh(_) => panic!("it is no cluster"),
+            Self::Toy(_) | Self::Ssh(_) | Self::Containers(_) => panic!("it is no cluster"),
         }
     }
 
@@ -81,7 +137,7 @@ impl Machine {
                 "terminal.kubernetes_storage_size=64".to_owned(),
             ],
             Self::Toy(_) => Vec::new(),
-            Self::Ssh(host) => vec![
+            Self::Ssh(host) | Self::Containers(EngineHost { host, .. }) => vec![
                 format!("terminal.ssh_host={HOST}"),
                 format!("terminal.ssh_config={}", host.config().display()),
             ],
@@ -92,7 +148,7 @@ impl Machine {
     pub(super) fn address(&self) -> Option<String> {
         match self {
             Self::Toy(toy) => Some(toy.link.address()),
-            Self::Ssh(_) | Self::Kubernetes(_) => None,
+            Self::Ssh(_) | Self::Containers(_) | Self::Kubernetes(_) => None,
         }
     }
 
@@ -101,7 +157,7 @@ impl Machine {
         match self {
             Self::Toy(toy) => toy.files.instance_dir(id),
             Self::Ssh(host) => Self::root(host).join("instances").join(id),
-            Self::Kubernetes(_) => panic!("an instance is in no directory"),
+            Self::Containers(_) | Self::Kubernetes(_) => panic!("an instance is in no directory"),
         }
     }
 
@@ -110,6 +166,7 @@ impl Machine {
         match self {
             Self::Toy(toy) => toy.files.files_dir(key),
             Self::Ssh(host) => Self::root(host).join("sandboxes").join(key),
+            Self::Containers(machine) => machine.files_dir(key),
             Self::Kubernetes(namespace) => namespace.files_dir(key),
         }
     }
@@ -117,7 +174,7 @@ impl Machine {
     /// Returns a path as the machine itself sees it.
     pub(crate) fn seen_there(&self, path: &Path) -> PathBuf {
         match self {
-            Self::Toy(_) | Self::Kubernetes(_) => path.to_owned(),
+            Self::Toy(_) | Self::Containers(_) | Self::Kubernetes(_) => path.to_owned(),
             Self::Ssh(host) => host.home_there().join(path.strip_prefix(host.home()).unwrap()),
         }
     }
@@ -127,6 +184,8 @@ impl Machine {
         match self {
             Self::Toy(toy) => names(toy.files.files_dir("any").parent().unwrap()),
             Self::Ssh(host) => names(&Self::root(host).join("sandboxes")),
+            // Who knows the home asks the engine.
+            Self::Containers(_) => Vec::new(),
             Self::Kubernetes(namespace) => text_of(&namespace.claims(), "/metadata/name"),
         }
     }
@@ -136,6 +195,7 @@ impl Machine {
         match self {
             Self::Toy(toy) => names(toy.files.instance_dir("any").parent().unwrap()),
             Self::Ssh(host) => names(&Self::root(host).join("instances")),
+            Self::Containers(machine) => machine.instances(),
             Self::Kubernetes(namespace) => {
                 // A pod that has ended may be there beside the one that took its place.
                 let mut ids = text_of(&namespace.pods(), "/metadata/labels/vestal-instance");
@@ -157,14 +217,16 @@ impl Machine {
                     None => host.process(guest_process::number(&dir)?),
                 }
             }
-            Self::Kubernetes(_) => panic!("guests are found by what they see"),
+            Self::Containers(_) | Self::Kubernetes(_) => {
+                panic!("guests are found by what they see")
+            }
         }
     }
 
     /// Returns the processes there, where they can be distinguished from those of this machine.
     pub(super) fn processes(&self) -> Option<Vec<u32>> {
         match self {
-            Self::Toy(_) | Self::Kubernetes(_) => None,
+            Self::Toy(_) | Self::Containers(_) | Self::Kubernetes(_) => None,
             Self::Ssh(host) => Some(host.processes()),
         }
     }
@@ -174,7 +236,9 @@ impl Machine {
         match self {
             Self::Toy(_) => there,
             Self::Ssh(host) => host.process(there).unwrap(),
-            Self::Kubernetes(_) => panic!("processes are found by what they see"),
+            Self::Containers(_) | Self::Kubernetes(_) => {
+                panic!("processes are found by what they see")
+            }
         }
     }
 
@@ -182,7 +246,7 @@ impl Machine {
     pub(crate) fn cut(&self) {
         match self {
             Self::Toy(toy) => toy.link.cut(),
-            Self::Ssh(host) => host.control("cut", &[]),
+            Self::Ssh(host) | Self::Containers(EngineHost { host, .. }) => host.control("cut", &[]),
             Self::Kubernetes(namespace) => namespace.cut(),
         }
     }
@@ -191,7 +255,9 @@ impl Machine {
     pub(crate) fn refuse_connections(&self) {
         match self {
             Self::Toy(toy) => toy.link.refuse_streams(),
-            Self::Ssh(host) => host.control("close", &[]),
+            Self::Ssh(host) | Self::Containers(EngineHost { host, .. }) => {
+                host.control("close", &[]);
+            }
             Self::Kubernetes(namespace) => namespace.refuse_connections(),
         }
     }
@@ -200,7 +266,9 @@ impl Machine {
     pub(crate) fn accept_connections(&self) {
         match self {
             Self::Toy(toy) => toy.link.accept_streams(),
-            Self::Ssh(host) => host.control("open", &[]),
+            Self::Ssh(host) | Self::Containers(EngineHost { host, .. }) => {
+                host.control("open", &[]);
+            }
             Self::Kubernetes(namespace) => namespace.accept_connections(),
         }
     }

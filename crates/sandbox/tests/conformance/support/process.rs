@@ -31,6 +31,11 @@ pub(super) fn container_guests(root: &Path) -> Vec<u32> {
     found.iter().filter(|pid| !is_child(pid)).copied().collect()
 }
 
+/// Returns the processes in containers that have the fixture's directories mounted.
+pub(super) fn container_processes(root: &Path) -> Vec<u32> {
+    living(|pid| is_in_container_of(pid, root))
+}
+
 /// Returns whether a process carries a connection to a guest.
 pub(super) fn is_connection(pid: u32) -> bool {
     let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use vestal_testkit::link::{LinkReply, SlowLink};
@@ -22,8 +22,7 @@ pub(crate) struct ToyMachine {
 #[derive(Debug)]
 pub(crate) struct MachineFiles {
     root: PathBuf,
-    /// Ids of instances that were removed, and so are never made again. Held while a request is
-    /// answered.
+    /// Ids of removed instances, which are never made again. Held while a request is answered.
     removed: Mutex<HashSet<String>>,
 }
 
@@ -102,13 +101,13 @@ fn describe(dir: &Path) -> Value {
     let label: Value = serde_json::from_slice(&label).unwrap_or_default();
     // The end of a guest removes its files there and so moves the time.
     let since = fs::metadata(dir.join("io")).and_then(|io| io.modified()).ok();
-    let since = since.map(|at| at.duration_since(UNIX_EPOCH).unwrap().as_millis());
+    let millis = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let since = since.map(|at| u64::try_from(millis(at)).unwrap());
     let state = match since {
         _ if guest_process::pid(dir).is_some() => "running",
         Some(_) => "stopped",
         None => "absent",
     };
-    let since = since.map(|since| u64::try_from(since).unwrap());
     let id = dir.file_name().map(|id| id.to_string_lossy());
     json!({ "id": id, "state": state, "since": since, "label": label })
 }

@@ -79,7 +79,7 @@ pub(crate) async fn a_required_limit_holds_or_is_an_error(fixture: EngineFixture
     fixture.finish().await;
 }
 
-pub(crate) async fn a_limit_that_cannot_be_enforced_is_left_out_and_told_of_if_it_was_set(
+pub(crate) async fn a_limit_that_cannot_be_enforced_is_left_out_and_reported_if_it_was_set(
     fixture: EngineFixture,
 ) {
     // A default is one, also when it stands in the settings.

@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     Ago(Duration),
-    Said(&'static str),
+    Reported(&'static str),
 }
 
 /// Makes an engine say that the containers of these tasks ended then.
@@ -36,7 +36,7 @@ fn aged(api: &EngineApi, request: &Request, ends: &[(&str, End)]) -> Option<Fate
             let time = jiff::Timestamp::now().checked_sub(*age).unwrap();
             format!("{time:.9}").into()
         }
-        End::Said(text) => (*text).into(),
+        End::Reported(text) => (*text).into(),
     };
     Some(Fate::Answer(200, printed.to_string()))
 }
@@ -156,7 +156,7 @@ pub(crate) async fn an_unknown_end_reaps_nothing(fixture: EngineFixture) {
     for (name, _) in ends {
         stopped(&fixture, name, 8 * DAY).await;
     }
-    pretend(&fixture, &proxy, ends.map(|(name, text)| (name, End::Said(text))).into());
+    pretend(&fixture, &proxy, ends.map(|(name, text)| (name, End::Reported(text))).into());
     let engine = fixture.engine_with(&["terminal.retention_seconds=1s"]);
     assert_eq!(sweep(&engine).await, 0);
     assert_eq!(tasks(&fixture), ["ahead", "empty", "sweeper", "words", "zero"]);

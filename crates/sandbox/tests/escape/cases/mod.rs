@@ -5,6 +5,5 @@ pub(crate) mod files;
 pub(crate) mod kernel_files;
 pub(crate) mod links;
 pub(crate) mod mounts;
-pub(crate) mod processes;
 pub(crate) mod sockets;
 pub(crate) mod users;

@@ -24,6 +24,8 @@ pub(super) enum EngineTransport {
     Tcp { authority: String, tls: Option<TlsFiles> },
     /// An ssh login on another machine.
     Ssh(SshLogin),
+    /// Streams that another backend opens, by the name that it gives the engine.
+    Streams(String),
 }
 
 /// The user, host and port of an ssh login.
@@ -209,6 +211,7 @@ impl fmt::Display for EngineTransport {
             Self::Tcp { authority, tls: None } => write!(f, "tcp://{authority}"),
             Self::Tcp { authority, tls: Some(_) } => write!(f, "https://{authority}"),
             Self::Ssh(login) => write!(f, "ssh://{login}"),
+            Self::Streams(name) => f.write_str(name),
         }
     }
 }

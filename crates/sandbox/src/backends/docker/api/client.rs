@@ -11,14 +11,15 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use vestal_config::Settings;
 
-use super::address::{Address, EngineTransport, TlsFiles};
+use super::address::{Address, AddressSource, EngineTransport, TlsFiles};
 use super::context::{ContextSearch, EngineChoice, PodmanProgram, choose_engine};
 use super::error::{self, EngineFault, classify, error_text};
 use super::info::{EngineInfo, Flavour};
 use super::podman::PodmanService;
 use super::registry::Keyring;
-use super::socket::{PING_TIMEOUT, Ping, PingError, SocketPath, parse_version, ping};
-use super::ssh::SshTunnel;
+use super::socket::{PING_TIMEOUT, Ping, PingError, SocketPath, make_private, parse_version, ping};
+use super::ssh;
+use super::tunnel::{EngineDialer, EngineTunnel, TunnelFailure};
 use crate::backend::BackendError;
 
 /// Longest time for a call, in seconds.
@@ -58,8 +59,8 @@ enum EngineRoute {
     Socket(SocketPath),
     /// The socket of a service that this program starts when needed.
     Service(PodmanService, SocketPath),
-    /// An ssh login on another machine.
-    Ssh(SshTunnel),
+    /// A tunnel to another machine.
+    Tunnel(EngineTunnel),
     /// A network connection.
     Network,
 }
@@ -68,7 +69,7 @@ impl EngineRoute {
     fn path(&self) -> Option<&Path> {
         match self {
             Self::Socket(socket) | Self::Service(_, socket) => Some(socket.as_path()),
-            Self::Ssh(tunnel) => Some(tunnel.path()),
+            Self::Tunnel(tunnel) => Some(tunnel.path()),
             Self::Network => None,
         }
     }
@@ -139,16 +140,43 @@ impl EngineClient {
                 Self::over_network(address, api, keyring).await
             }
             EngineTransport::Ssh(login) => {
-                let tunnel = SshTunnel::open(login, run_dir, settings.environment())?;
-                let ping = ping(tunnel.path(), PING_TIMEOUT).await.map_err(|why| {
-                    match tunnel.last_error() {
-                        Some(last_error) => error::login_failed(&address, last_error),
-                        None => error::ping_failed(&address, &why),
-                    }
-                })?;
-                Self::on_socket(address, EngineRoute::Ssh(tunnel), ping, keyring)
+                let tunnel = ssh::open(login, run_dir, settings.environment())?;
+                Self::by_tunnel(address, tunnel, keyring).await
             }
+            EngineTransport::Streams(_) => Err(error::connection_failed(
+                &address,
+                "its streams are opened by a backend".to_owned(),
+            )),
         }
+    }
+
+    /// Connects to the engine that streams of another backend lead to.
+    pub(in crate::backends::docker) async fn connect_through(
+        dialer: Arc<dyn EngineDialer>,
+        settings: &Settings,
+        run_dir: &Path,
+    ) -> Result<Self, BackendError> {
+        make_private(run_dir).map_err(BackendError::io(format!(
+            "create {} for this user only",
+            run_dir.display()
+        )))?;
+        let transport = EngineTransport::Streams(dialer.address());
+        let address = Address { transport, source: AddressSource::Default };
+        let tunnel = EngineTunnel::through(run_dir, dialer)?;
+        Self::by_tunnel(address, tunnel, Keyring::new(settings.environment())).await
+    }
+
+    async fn by_tunnel(
+        address: Address,
+        tunnel: EngineTunnel,
+        keyring: Keyring,
+    ) -> Result<Self, BackendError> {
+        let ping =
+            ping(tunnel.path(), PING_TIMEOUT).await.map_err(|why| match tunnel.last_failure() {
+                Some(failure) => error::not_carried(&address, failure),
+                None => error::ping_failed(&address, &why),
+            })?;
+        Self::on_socket(address, EngineRoute::Tunnel(tunnel), ping, keyring)
     }
 
     /// Connects to the first engine that answers, or to a service that can be
@@ -340,7 +368,7 @@ impl EngineClient {
     pub(in crate::backends::docker) async fn ensure_running(&self) -> Result<(), BackendError> {
         match &self.inner.route {
             EngineRoute::Service(service, _) => service.ensure().await.map(drop),
-            EngineRoute::Socket(_) | EngineRoute::Ssh(_) | EngineRoute::Network => Ok(()),
+            EngineRoute::Socket(_) | EngineRoute::Tunnel(_) | EngineRoute::Network => Ok(()),
         }
     }
 
@@ -351,7 +379,9 @@ impl EngineClient {
             EngineTransport::Unix(path) => {
                 std::fs::metadata(path).is_ok_and(|socket| socket.uid() != 0)
             }
-            EngineTransport::Tcp { .. } | EngineTransport::Ssh { .. } => false,
+            EngineTransport::Tcp { .. }
+            | EngineTransport::Ssh { .. }
+            | EngineTransport::Streams(_) => false,
         }
     }
 
@@ -408,16 +438,22 @@ impl ClientState {
         }
         match classify(error) {
             EngineFault::Unreachable => {
-                let last_error = match &self.route {
-                    EngineRoute::Ssh(tunnel) => tunnel.last_error(),
+                let failure = match &self.route {
+                    EngineRoute::Tunnel(tunnel) => tunnel.last_failure(),
                     EngineRoute::Socket(_) | EngineRoute::Service(..) | EngineRoute::Network => {
                         None
                     }
                 };
-                error::connection_failed(
-                    &self.address,
-                    last_error.unwrap_or_else(|| error_text(error)),
-                )
+                match failure {
+                    Some(TunnelFailure { reason, advice: Some(advice) }) => {
+                        let address = self.address.to_string();
+                        BackendError::Unreachable { address, reason, advice }
+                    }
+                    Some(TunnelFailure { reason, advice: None }) => {
+                        error::connection_failed(&self.address, reason)
+                    }
+                    None => error::connection_failed(&self.address, error_text(error)),
+                }
             }
             EngineFault::NameTaken(name) => BackendError::NameTaken { name },
             EngineFault::Absent | EngineFault::Conflict | EngineFault::Refused { .. } => {

@@ -7,6 +7,7 @@ use bollard::errors::Error;
 use super::address::{Address, AddressSource, EngineTransport, SshLogin};
 use super::context::PodmanProgram;
 use super::socket::PingError;
+use super::tunnel::TunnelFailure;
 use crate::backend::BackendError;
 
 /// Longest message that is quoted, in characters.
@@ -165,6 +166,15 @@ pub(super) fn connection_failed(address: &Address, reason: String) -> BackendErr
     BackendError::Unreachable { address: address.to_string(), reason, advice }
 }
 
+/// Returns the error for an engine whose connections are carried there, and one was not.
+pub(super) fn not_carried(address: &Address, failure: TunnelFailure) -> BackendError {
+    let TunnelFailure { reason, advice } = failure;
+    match advice {
+        Some(advice) => BackendError::Unreachable { address: address.to_string(), reason, advice },
+        None => login_failed(address, reason),
+    }
+}
+
 /// Returns the error for an engine on another machine that refuses access.
 pub(super) fn login_failed(address: &Address, reason: String) -> BackendError {
     let advice = match &address.transport {
@@ -176,7 +186,9 @@ pub(super) fn login_failed(address: &Address, reason: String) -> BackendError {
             login.port.map(|port| format!("-p {port} ")).unwrap_or_default(),
             SshLogin { port: None, ..login.clone() }
         ),
-        EngineTransport::Unix(_) | EngineTransport::Tcp { .. } => absent_advice(address),
+        EngineTransport::Unix(_) | EngineTransport::Tcp { .. } | EngineTransport::Streams(_) => {
+            absent_advice(address)
+        }
     };
     BackendError::Unreachable { address: address.to_string(), reason, advice }
 }
@@ -224,7 +236,7 @@ fn denied_advice(address: &Address) -> String {
                                or set terminal.docker_binary to podman"
                 .to_owned()
         }
-        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) => {
+        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) | EngineTransport::Streams(_) => {
             "check that you may log in there and use the engine".to_owned()
         }
     }
@@ -235,13 +247,16 @@ fn slow_advice(address: &Address) -> String {
         EngineTransport::Unix(_) => {
             "check its state (`sudo systemctl status docker`) and restart it if it hangs".to_owned()
         }
-        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) => {
+        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) | EngineTransport::Streams(_) => {
             "check the network, and that the engine there runs".to_owned()
         }
     }
 }
 
 fn absent_advice(address: &Address) -> String {
+    if let EngineTransport::Streams(_) = &address.transport {
+        return "start the engine there (`sudo systemctl start docker`)".to_owned();
+    }
     match &address.source {
         AddressSource::DockerHost => {
             "start the engine there, or change or unset DOCKER_HOST".to_owned()

@@ -14,6 +14,7 @@ mod podman;
 mod registry;
 mod socket;
 mod ssh;
+mod tunnel;
 
 pub(in crate::backends::docker) use client::EngineClient;
 pub(in crate::backends) use context::find_program;
@@ -25,3 +26,4 @@ pub(in crate::backends::docker) use image::Reference;
 pub(in crate::backends::docker) use image::{ImageInfo, exists, find_by_id, find_or_pull, full_id};
 pub(in crate::backends::docker) use info::{EngineInfo, Flavour};
 pub(in crate::backends) use socket::{make_private, private_dir};
+pub(in crate::backends) use tunnel::EngineDialer;

@@ -1,28 +1,24 @@
 //! An engine on another machine: its API through `ssh … docker system dial-stdio`.
 //!
-//! The client library connects to a socket that only this process can reach. Each
-//! connection is forwarded over ssh; all of them share one login.
+//! Each connection is forwarded over ssh; all of them share one login.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
-use tokio::io::{AsyncRead, AsyncReadExt as _, Interest, Ready};
-use tokio::net::unix::OwnedReadHalf;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use vestal_config::Environment;
 
 use super::address::SshLogin;
 use super::context::find_program;
 use super::error::one_line;
-use super::socket::{SocketPath, make_private, private_dir};
+use super::socket::{make_private, private_dir};
+use super::tunnel::{Carrier, EngineTunnel, LastFailure, TunnelFailure, closed, note};
 use crate::backend::BackendError;
 
 /// The remote command, which forwards to the engine's API. It runs in `sh`, because
@@ -40,19 +36,6 @@ const MAX_STDERR: usize = 4096;
 /// Longest time until ssh exits after its output has ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A local socket that forwards to an engine on another machine.
-#[derive(Debug)]
-pub(super) struct SshTunnel {
-    /// Keeps the path valid: the socket's file is deleted.
-    _socket: OwnedFd,
-    path: PathBuf,
-    last_error: LastError,
-    task: JoinHandle<()>,
-}
-
-/// The message of ssh's last failure.
-type LastError = Arc<Mutex<Option<String>>>;
-
 #[derive(Debug)]
 struct SshCommand {
     program: PathBuf,
@@ -60,46 +43,25 @@ struct SshCommand {
     environment: Environment,
 }
 
-impl SshTunnel {
-    /// Opens the socket. The login happens at the first connection.
-    pub(super) fn open(
-        login: &SshLogin,
-        run_dir: &Path,
-        environment: &Environment,
-    ) -> Result<Self, BackendError> {
-        let program =
-            find_program(Path::new("ssh"), environment).ok_or_else(|| BackendError::Advised {
-                problem: format!("ssh://{login} cannot be reached: ssh is not on PATH"),
-                advice: "install an OpenSSH client".to_owned(),
-            })?;
-        let dir = private_dir(run_dir, CONTROL_NAME, environment);
-        make_private(&dir)
-            .and_then(|()| make_private(run_dir))
-            .map_err(BackendError::io(format!("create {} for this user only", dir.display())))?;
-        let ssh = SshCommand::new(program, login, &dir, environment);
-        let (listener, socket) =
-            nameless_listener(run_dir).map_err(BackendError::io("create a socket"))?;
-        let path = Path::new("/proc/self/fd").join(socket.as_raw_fd().to_string());
-        let last_error = LastError::default();
-        let task = tokio::spawn(accept(listener, Arc::new(ssh), Arc::clone(&last_error)));
-        Ok(Self { _socket: socket, path, last_error, task })
-    }
-
-    /// Returns a path that this process can connect to.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the message of ssh's last failure.
-    pub(super) fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Drop for SshTunnel {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+/// Opens a socket whose connections are carried by `ssh`. The login happens at the first one.
+pub(super) fn open(
+    login: &SshLogin,
+    run_dir: &Path,
+    environment: &Environment,
+) -> Result<EngineTunnel, BackendError> {
+    let program =
+        find_program(Path::new("ssh"), environment).ok_or_else(|| BackendError::Advised {
+            problem: format!("ssh://{login} cannot be reached: ssh is not on PATH"),
+            advice: "install an OpenSSH client".to_owned(),
+        })?;
+    let dir = private_dir(run_dir, CONTROL_NAME, environment);
+    make_private(&dir)
+        .and_then(|()| make_private(run_dir))
+        .map_err(BackendError::io(format!("create {} for this user only", dir.display())))?;
+    let ssh = Arc::new(SshCommand::new(program, login, &dir, environment));
+    let carrier: Arc<Carrier> =
+        Arc::new(move |stream, last| Box::pin(forward(stream, Arc::clone(&ssh), last)));
+    EngineTunnel::open(run_dir, carrier)
 }
 
 impl SshCommand {
@@ -141,42 +103,14 @@ impl SshCommand {
     }
 }
 
-/// Returns a listening socket without a file, and a descriptor to reach it by.
-fn nameless_listener(dir: &Path) -> io::Result<(UnixListener, OwnedFd)> {
-    let path = dir.join(format!(".ssh-{}.sock", crate::key::random_hex::<8>()?));
-    let short = SocketPath::new(&path)?;
-    let listener = UnixListener::bind(short.as_path())?;
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let socket = rustix::fs::open(short.as_path(), flags, Mode::empty());
-    std::fs::remove_file(&path)?;
-    Ok((listener, socket?))
-}
-
-async fn accept(listener: UnixListener, ssh: Arc<SshCommand>, last_error: LastError) {
-    // The connections end with this task.
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(forward(stream, Arc::clone(&ssh), Arc::clone(&last_error)));
-                }
-                // Probably out of descriptors, which passes.
-                Err(_) => sleep(Duration::from_millis(50)).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
-}
-
 /// Forwards one connection until the engine closes it.
-async fn forward(stream: UnixStream, ssh: Arc<SshCommand>, last_error: LastError) {
+async fn forward(stream: UnixStream, ssh: Arc<SshCommand>, last: LastFailure) {
     let result = match ssh.spawn() {
         Ok(child) => copy_both_ways(stream, child).await,
         Err(error) => Err(format!("ssh cannot be run: {error}")),
     };
-    if let Err(words) = result {
-        *last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+    if let Err(reason) = result {
+        note(&last, Some(TunnelFailure { reason, advice: None }));
     }
 }
 
@@ -216,13 +150,6 @@ async fn copy_both_ways(stream: UnixStream, mut child: Child) -> Result<(), Stri
         }
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("ssh does not exit".to_owned()),
-    }
-}
-
-/// Waits until the other end of a stream is closed in both directions.
-async fn closed(stream: &OwnedReadHalf) {
-    while !stream.ready(Interest::WRITABLE).await.is_ok_and(Ready::is_write_closed) {
-        sleep(Duration::from_millis(500)).await;
     }
 }
 

@@ -40,10 +40,10 @@ impl FakeSsh {
         Environment::from_pairs([("PATH", path.as_str())])
     }
 
-    fn tunnel(&self) -> SshTunnel {
+    fn tunnel(&self) -> EngineTunnel {
         let login =
             SshLogin { user: Some("me".to_owned()), host: "far".to_owned(), port: Some(2222) };
-        SshTunnel::open(&login, &self.path("run"), &self.environment()).unwrap()
+        open(&login, &self.path("run"), &self.environment()).unwrap()
     }
 
     async fn connect(&self, host: &str) -> Result<EngineClient, BackendError> {
@@ -78,11 +78,11 @@ async fn a_login_that_fails_says_why_and_what_to_try() {
 }
 
 #[tokio::test]
-async fn without_an_ssh_the_user_is_told_to_get_one() {
+async fn without_an_ssh_the_error_advises_to_install_one() {
     let dir = tempfile::tempdir().unwrap();
     let login = SshLogin { user: None, host: "far".to_owned(), port: None };
     let environment = Environment::from_pairs([("PATH", "/nowhere")]);
-    let error = SshTunnel::open(&login, dir.path(), &environment).unwrap_err();
+    let error = open(&login, dir.path(), &environment).unwrap_err();
     assert!(error.to_string().contains("ssh is not on PATH"), "{error}");
 }
 
@@ -97,13 +97,13 @@ async fn each_direction_may_end_by_itself() {
     stream.read_to_string(&mut answer).await.unwrap();
     assert_eq!(answer, "said after all was heard");
     assert_eq!(fs::read_to_string(ssh.path("heard")).unwrap(), "all of it");
-    assert_eq!(tunnel.last_error(), None);
+    assert_eq!(tunnel.last_failure(), None);
 }
 
 /// Starts an `ssh` that reads for ever, and returns a pipe that ends with it.
 async fn endless(
     ssh: &FakeSsh,
-    tunnel: &SshTunnel,
+    tunnel: &EngineTunnel,
 ) -> (UnixStream, tokio::net::unix::pipe::Receiver) {
     let fifo = ssh.path("alive");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);

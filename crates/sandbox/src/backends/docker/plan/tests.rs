@@ -337,7 +337,7 @@ fn volumes_of_the_user_are_mounted_with_their_options() {
 }
 
 #[test]
-fn podman_is_told_of_a_path_with_a_comma_in_the_older_form() {
+fn podman_gets_a_path_with_a_comma_in_the_older_form() {
     let overrides = Overrides { mount: Some("/srv/a,b".into()), ..Overrides::default() };
     let volumes = [r#"terminal.docker_volumes=["/c,d:/data:ro", "/p,q:/p:rslave"]"#];
     let mut bench = Bench::asking(&volumes, &overrides);

@@ -10,7 +10,7 @@ use super::{DockerTransport, ExtraArgs, ImageName};
 use crate::backends::own_system::{self, Shaping, flag};
 use crate::backends::own_system::{ResourceLimits, start_dir};
 use crate::settings::{Volumes, keys};
-use crate::spec::Tightening;
+use crate::spec::{Comparison, Tightening};
 use crate::{Overrides, Spec};
 
 /// The settings that shape a container, read once for it.
@@ -73,7 +73,7 @@ impl DockerSettings {
         let as_host_user = settings.get(&keys::DOCKER_RUN_AS_HOST_USER)?.value;
         Ok(Self {
             image: image(settings, overrides)?,
-            volumes: settings.get(&keys::DOCKER_VOLUMES)?.value,
+            volumes: settings.get(&keys::DOCKER_VOLUMES)?.value.and(&overrides.volumes),
             extra_args: settings.get(&keys::DOCKER_EXTRA_ARGS)?.value,
             network: settings.get(&keys::DOCKER_NETWORK)?.value,
             host_user: as_host_user.then(HostUser::current),
@@ -130,12 +130,27 @@ impl DockerSettings {
 
 /// Returns the rule for a setting that shapes containers.
 pub(in crate::backends::docker) fn tightening(key: &str) -> Tightening {
-    let any = [
-        keys::DOCKER_EXTRA_ARGS.name(),
-        keys::DOCKER_RUN_AS_HOST_USER.name(),
-        keys::DOCKER_KEEP_ENTRYPOINT.name(),
-    ];
-    if any.contains(&key) { Tightening::Any } else { own_system::tightening(key) }
+    let any = [keys::DOCKER_RUN_AS_HOST_USER.name(), keys::DOCKER_KEEP_ENTRYPOINT.name()];
+    if any.contains(&key) {
+        Tightening::Any
+    } else if key == keys::DOCKER_EXTRA_ARGS.name() {
+        Tightening::Compared(Comparison(words_may_isolate_more))
+    } else {
+        own_system::tightening(key)
+    }
+}
+
+/// Compares words for the engine, as they are written in a spec. Words that cannot be read may
+/// mean anything.
+fn words_may_isolate_more(was: Option<&str>, now: Option<&str>) -> bool {
+    let read = |text: Option<&str>| match text {
+        None => Some(ExtraArgs::EMPTY),
+        Some(text) => serde_json::from_str(text).ok().and_then(ExtraArgs::from_words),
+    };
+    match (read(was), read(now)) {
+        (Some(was), Some(now)) => now.may_isolate_more_than(&was),
+        (None, _) | (_, None) => true,
+    }
 }
 
 fn image(settings: &Settings, overrides: &Overrides) -> Result<ImageName, ConfigError> {
@@ -268,9 +283,10 @@ mod tests {
     fn what_may_isolate_more_is_never_ignored() {
         let volumes = [r#"terminal.docker_volumes=["/a:/a"]"#];
         let extra = [r#"terminal.docker_extra_args=["--privileged"]"#];
-        let cases: [(&[&str], &[&str], bool); 8] = [
+        let cases: [(&[&str], &[&str], bool); 9] = [
             (&volumes, &[], true),
             (&extra, &[], true),
+            (&[], &extra, false),
             (&["terminal.docker_run_as_host_user=true"], &[], true),
             (&["terminal.docker_keep_entrypoint=true"], &[], true),
             (&[], &["terminal.docker_network=false"], true),

@@ -158,6 +158,53 @@ impl ExtraArgs {
         mounts.chain(self.tmpfs.keys().map(String::as_str))
     }
 
+    /// Returns whether a container with these words may be isolated more than one with others:
+    /// something is taken from it, or a restriction is new. What only adds is not among it.
+    pub fn may_isolate_more_than(&self, was: &Self) -> bool {
+        self.takes_away_from(was) || self.restricts_more_than(was)
+    }
+
+    /// Returns whether something that a container could do or reach is missing.
+    fn takes_away_from(&self, was: &Self) -> bool {
+        let kept = self.weakens();
+        was.weakens().iter().any(|flag| !kept.contains(flag))
+            || lacks(&self.mounts, &was.mounts)
+            || lacks(&self.publish, &was.publish)
+            || lacks(&self.group_add, &was.group_add)
+    }
+
+    /// Returns whether a restriction is new, or another one.
+    fn restricts_more_than(&self, was: &Self) -> bool {
+        let strict = |option: &&SecurityOption| !loosens(option);
+        let spaces = [
+            (&self.network, &was.network),
+            (&self.pid, &was.pid),
+            (&self.ipc, &was.ipc),
+            (&self.uts, &was.uts),
+            (&self.userns, &was.userns),
+        ];
+        (self.read_only && !was.read_only)
+            || lacks(&was.cap_drop, &self.cap_drop)
+            || self
+                .security_opt
+                .iter()
+                .filter(strict)
+                .any(|option| !was.security_opt.contains(option))
+            || spaces.iter().any(|(now, was)| {
+                now != was && now.as_ref().is_some_and(|now| !is_shared(now))
+            })
+            || is_another(self.user.as_ref(), was.user.as_ref())
+            || is_another(self.runtime.as_ref(), was.runtime.as_ref())
+            || is_another(self.cpuset_cpus.as_ref(), was.cpuset_cpus.as_ref())
+            || is_another(self.cpuset_mems.as_ref(), was.cpuset_mems.as_ref())
+            || is_another(self.memory_swap.filter(|swap| *swap >= 0).as_ref(), was.memory_swap.as_ref())
+            || self.shm_size.unwrap_or(SHM_SIZE) < was.shm_size.unwrap_or(SHM_SIZE)
+            || lacks(&was.ulimits, &self.ulimits)
+            || self.sysctls != was.sysctls
+            // Over a directory of the image or of a mount it hides what is there.
+            || self.tmpfs.iter().any(|(target, options)| was.tmpfs.get(target) != Some(options))
+    }
+
     /// Names what of it weakens isolation, each as the flag that does.
     pub fn weakens(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -179,8 +226,8 @@ impl ExtraArgs {
             ("network", &self.network),
         ];
         for (flag, value) in spaces {
-            let shared = |value: &&String| *value == "host" || value.starts_with("container:");
-            found.extend(value.as_ref().filter(shared).map(|value| format!("--{flag} {value}")));
+            let shared = value.as_ref().filter(|value| is_shared(value));
+            found.extend(shared.map(|value| format!("--{flag} {value}")));
         }
         found.extend(self.devices.iter().map(|device| format!("--device {device}")));
         found.extend(self.gpus.as_ref().map(|gpus| format!("--gpus {gpus}")));
@@ -193,6 +240,25 @@ impl ExtraArgs {
         }
         found
     }
+}
+
+/// Size of `/dev/shm` where none is set.
+const SHM_SIZE: i64 = 64 << 20;
+
+/// Returns whether a namespace is another one's.
+fn is_shared(namespace: &str) -> bool {
+    namespace == "host" || namespace.starts_with("container:")
+}
+
+/// Returns whether something of `before` is not in `list`.
+fn lacks<T: PartialEq>(list: &[T], before: &[T]) -> bool {
+    before.iter().any(|entry| !list.contains(entry))
+}
+
+/// Returns whether there is a value that was not there before. Of two values it is not known which
+/// isolates more.
+fn is_another<T: PartialEq>(now: Option<&T>, was: Option<&T>) -> bool {
+    now.is_some() && now != was
 }
 
 fn loosens(option: &SecurityOption) -> bool {

@@ -523,3 +523,49 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn words_that_only_loosen_do_not_isolate_more() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&[], &["--cap-add", "SYS_PTRACE"]),
+        (&[], &["--privileged"]),
+        (&[], &["--network", "host"]),
+        (&[], &["--publish", "8080:80"]),
+        (&[], &["--shm-size", "1g"]),
+        (&[], &["--security-opt", "seccomp=unconfined"]),
+        (&[], &["--hostname", "box"]),
+        (&["--cap-drop", "ALL"], &[]),
+        (&["--read-only"], &[]),
+        (&["--user", "1000"], &[]),
+        (&["--memory-swap", "1g"], &["--memory-swap", "-1"]),
+    ];
+    for (was, now) in cases {
+        assert!(!taken(now).may_isolate_more_than(&taken(was)), "{was:?} {now:?}");
+    }
+}
+
+#[test]
+fn words_that_take_something_away_or_restrict_may_isolate_more() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--cap-add", "SYS_PTRACE"], &[]),
+        (&["--privileged"], &[]),
+        (&["--network", "host"], &[]),
+        (&["--network", "one"], &["--network", "two"]),
+        (&[], &["--network", "none"]),
+        (&["--publish", "8080:80"], &[]),
+        (&["--mount", "type=bind,src=/srv,dst=/srv"], &[]),
+        (&["--shm-size", "1g"], &[]),
+        (&["--group-add", "docker"], &[]),
+        (&[], &["--cap-drop", "ALL"]),
+        (&[], &["--read-only"]),
+        (&[], &["--user", "1000"]),
+        (&[], &["--runtime", "runsc"]),
+        (&[], &["--cpuset-cpus", "0"]),
+        (&[], &["--ulimit", "nofile=1024"]),
+        (&[], &["--security-opt", "no-new-privileges"]),
+        (&["--cap-add", "SYS_PTRACE"], &["--privileged"]),
+    ];
+    for (was, now) in cases {
+        assert!(taken(now).may_isolate_more_than(&taken(was)), "{was:?} {now:?}");
+    }
+}

@@ -342,7 +342,7 @@ fn what_the_backend_has_decided_goes_to_the_stage_as_it_is() {
 }
 
 #[test]
-fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
+fn the_guest_gets_its_socket_and_nothing_of_the_host() {
     let serve = |owners| super::serve_purpose(std::path::Path::new("/s/i/init.json"), 1, 2, owners);
     let purpose = serve(Owners::Many);
     let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec().into()).collect();

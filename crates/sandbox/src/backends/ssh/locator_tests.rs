@@ -1,5 +1,8 @@
-use vestal_wire::machine::MachineName;
+use std::path::Path;
 
+use vestal_wire::machine::{InstanceLabel, MachineName};
+
+use super::super::backend::DECLARATION;
 use super::*;
 
 fn login() -> HostLogin {
@@ -13,13 +16,6 @@ fn places(workspace: &[u8]) -> InstancePlaces {
         machine: MachineName { id: "1".into(), host: "box\x1b[2J".into() },
         user: "me".into(),
     }
-}
-
-fn machine() -> Machine {
-    let dir = tempfile::tempdir().unwrap();
-    let path = std::env::join_paths(["/usr/bin", "/bin"]).unwrap();
-    let environment = vestal_config::Environment::from_pairs([("PATH", path.to_str().unwrap())]);
-    Machine::new(login(), dir.path(), dir.path().to_owned(), &environment).unwrap()
 }
 
 fn reported(instance: &str) -> MachineInstance {
@@ -44,11 +40,10 @@ fn reported(instance: &str) -> MachineInstance {
 
 #[test]
 fn a_machine_names_no_directory_of_this_one() {
-    let machine = machine();
     for wrong in ["", "..", "../../x", "/etc", "a/b", ".", &"a".repeat(65)] {
-        assert!(Ssh::found(&machine, reported(wrong)).is_none(), "{wrong}");
+        assert!(SshLocator::found(&login(), reported(wrong)).is_none(), "{wrong}");
     }
-    let found = Ssh::found(&machine, reported("0af")).unwrap();
+    let found = SshLocator::found(&login(), reported("0af")).unwrap();
     assert_eq!((&*found.id, &*found.task, found.created_at), ("0af", "a b", None));
 }
 
@@ -62,26 +57,4 @@ fn what_a_machine_says_of_itself_is_text_and_its_paths_are_paths() {
     let locator = locator.into_locator().unwrap();
     assert_eq!((DECLARATION.workspace)(&locator), Path::new("/home/me/w"));
     assert_eq!((DECLARATION.workspace)(&Locator::Null), Path::new("/"));
-}
-
-#[test]
-fn a_login_is_the_same_place_whatever_it_proves_itself_by() {
-    let other = HostLogin { key: Some("/k".into()), config: Some("/c".into()), ..login() };
-    assert!(is_same_place(&login(), &other));
-    assert!(!is_same_place(&login(), &HostLogin { user: None, ..login() }));
-    assert!(!is_same_place(&login(), &HostLogin { port: Some(22), ..login() }));
-}
-
-#[test]
-fn a_clock_that_is_off_by_a_day_is_told_and_one_that_goes_with_the_answer_is_not() {
-    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
-    let note = |clock: u64| clock_note(clock * 1000, at(100_000), at(100_090));
-    for fine in [100_000, 100_045, 100_090, 99_950, 100_140] {
-        assert_eq!(note(fine), None, "{fine}");
-    }
-    let behind = note(100_000 - 86_400).unwrap();
-    assert!(behind.contains("24h") && behind.contains("behind"), "{behind}");
-    let ahead = note(100_090 + 86_400).unwrap();
-    assert!(ahead.contains("24h") && ahead.contains("ahead"), "{ahead}");
-    assert_eq!(clock_note(u64::MAX, at(0), at(0)), None);
 }
