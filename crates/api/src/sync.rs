@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_sandbox::{SyncConflict, SyncReport};
+use vestal_sandbox::{SyncConflict, SyncReport, SyncSide};
 
 use crate::sandbox::shown;
 
@@ -21,8 +21,18 @@ pub struct SyncView {
     pub copied_bytes: u64,
     /// Files that were changed on both sides.
     pub conflicts: Vec<SyncConflictView>,
+    /// What was deleted here, because it was deleted in the sandbox.
+    #[serde(default)]
+    pub deleted_here: Vec<String>,
+    /// What was deleted in the sandbox, because it was deleted here.
+    #[serde(default)]
+    pub deleted_in_sandbox: Vec<String>,
     /// What was deleted on one side and changed on the other, and is back.
     pub restored: Vec<String>,
+    /// The side that had lost everything, or was another directory, and was given what the other one
+    /// has: `here` or `sandbox`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revived: Option<String>,
     /// Links of the sandbox that may lead out of the directory; they were not made here.
     pub refused_links: Vec<String>,
     /// What could not be synced.
@@ -65,6 +75,15 @@ impl SyncView {
             copied_files: report.copied_files,
             copied_bytes: report.copied_bytes,
             conflicts: report.conflicts.iter().map(conflict).collect(),
+            deleted_here: report.deleted_here.iter().map(|path| shown(path)).collect(),
+            deleted_in_sandbox: report.deleted_there.iter().map(|path| shown(path)).collect(),
+            revived: report.revived.map(|side| {
+                let name = match side {
+                    SyncSide::Here => "here",
+                    SyncSide::Sandbox => "sandbox",
+                };
+                name.to_owned()
+            }),
             restored: report.restored.iter().map(|path| shown(path)).collect(),
             refused_links: report.refused_links.iter().map(|path| shown(path)).collect(),
             failed: report

@@ -23,8 +23,8 @@ use vestal_sandbox::{
 use crate::cli::{Global, SandboxFlags};
 use crate::console::{ActivityLine, Console, status, text};
 use crate::error::CommandFailure;
+use crate::exit;
 use crate::follow::unless_terminated;
-use crate::signals;
 use crate::values::quoted;
 
 /// How long a command waits at its end for the sweep that it started.
@@ -39,7 +39,7 @@ pub(crate) struct Context {
     activity: ActivityLine,
     /// Whether `default` is used because the chosen profile cannot be.
     tolerant: AtomicBool,
-    /// Whether a message has said so.
+    /// Whether that was reported.
     warned: AtomicBool,
     /// Whether nobody chose the directory that this program was started in.
     is_service: AtomicBool,
@@ -265,6 +265,7 @@ impl Context {
             (None, false) => return Ok(overrides),
         };
         // Of `auto`, the engine chooses among the backends that can give it.
+        let choice = vestal_sandbox::backend_in_effect(choice, &self.settings()?)?;
         if let Some(declared) = choice.named().and_then(declared_backend) {
             refuse_unsupported_flag(declared, flag, image.is_some())?;
         }
@@ -346,7 +347,7 @@ impl Context {
         let mut pending = self.pending.lock().await;
         let Some(attach) = pending.as_mut() else { return };
         if !self.activity.is_pull()
-            && let Ok(mut signals) = signals::listen()
+            && let Ok(mut signals) = exit::listen()
         {
             let attached = tokio::time::timeout(CLOSE_WITHIN, &mut *attach);
             let attached = unless_terminated(&mut signals, attached);

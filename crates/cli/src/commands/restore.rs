@@ -8,15 +8,14 @@ use jiff::Timestamp;
 use vestal_api::{ForkedView, RestoredView};
 use vestal_operations::{Action, ActionError, Done, fork_target};
 use vestal_runtime::{Termination, Terminations};
-use vestal_sandbox::{Engine, Error, Snapshot, SnapshotName, TaskName};
+use vestal_sandbox::{CopyError, Engine, Error, Snapshot, SnapshotName, TaskName, WhileBusy};
 
 use crate::cli::Busy;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::follow::unless_terminated;
-use crate::signals;
 use crate::values::quoted;
 use crate::{confirm, find};
 
@@ -57,8 +56,9 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Co
     let engine = context.engine()?;
     let task = find::task(&engine, Some(&args.task))?;
     let snapshot = snapshot(&engine, &task, &args.name).await?;
-    let action = Action::Restore { name: snapshot.name, busy: args.busy.into() };
+    let action = Action::Restore { name: snapshot.name.clone(), busy: args.busy.into() };
     if !args.yes {
+        refuse_before_asking(&engine, &task, &snapshot, args.busy.into()).await?;
         let parts = match vestal_operations::plan(&engine, &task, &action).await {
             Ok(parts) => parts,
             Err(error) => return Err(find::explain(&engine, error).await),
@@ -86,6 +86,30 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Co
     let size = size(*files, *bytes);
     context.console.print(&format!("restored {task} to {name} of {ago} ({size})"))?;
     Ok(Exit::Success)
+}
+
+/// Refuses what would be refused once it was confirmed.
+async fn refuse_before_asking(
+    engine: &Engine,
+    task: &TaskName,
+    snapshot: &Snapshot,
+    busy: WhileBusy,
+) -> Result<(), CommandFailure> {
+    let found = engine.inspect(task).await?;
+    // Only its snapshots may be left.
+    let Some(current) = found.into_iter().find(|summary| !summary.owned) else { return Ok(()) };
+    let task = task.to_string();
+    if current.backend != snapshot.backend {
+        let (name, was) = (snapshot.name.to_string(), snapshot.backend.clone());
+        let now = current.backend;
+        return Err(explain(engine, CopyError::OtherBackend { task, name, was, now }.into()).await);
+    }
+    if current.jobs_running > 0 && busy == WhileBusy::Refuse {
+        let verb = if current.jobs_running == 1 { "runs" } else { "run" };
+        let reason = format!("{} {verb}", text::count(current.jobs_running, "job"));
+        return Err(explain(engine, Error::Busy { task, reason }).await);
+    }
+    Ok(())
 }
 
 const FORK_HELP: &str = "\
@@ -171,7 +195,7 @@ pub(crate) async fn see_done<T>(
     future: impl Future<Output = Result<T, Error>>,
     done: impl Fn(&TaskName, &T) -> Done,
 ) -> Result<Result<T, Termination>, CommandFailure> {
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let recording = context.record(engine, work.task, work.action);
     let future = context.activity().while_doing(context.console, work.what, Box::pin(future));
     match unless_terminated(&mut signals, future).await {

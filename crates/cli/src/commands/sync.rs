@@ -71,6 +71,13 @@ pub(crate) async fn run(context: &Context, args: SyncArgs) -> Result<Exit, Comma
         for line in &view.planned {
             context.console.print(&text::printable(line))?;
         }
+        for (place, deleted) in
+            [("here", &view.deleted_here), ("in the sandbox", &view.deleted_in_sandbox)]
+        {
+            for path in deleted {
+                context.console.print(&text::printable(&format!("deleted {place}: {path}")))?;
+            }
+        }
         for note in report.notes() {
             context.console.warn(&text::printable(&note));
         }

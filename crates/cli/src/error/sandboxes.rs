@@ -29,6 +29,7 @@ impl From<Error> for CommandFailure {
                 let advice = Self::from(error).advice;
                 Self { advice, ..failure }
             }
+            Error::Credentials(error) => failure.advise(error.advice()),
             Error::Sync(SyncError::OldGuest) => failure.advise("vestal stop, and use it again"),
             Error::Sync(SyncError::NotBroughtBack { .. }) => failure
                 .advise("correct that, or take what you need with `vestal cp`; then repeat")
@@ -84,7 +85,11 @@ impl From<Error> for CommandFailure {
                 failure.advise(format!("to start it: vestal run -t {} true", quoted(&task)))
             }
             Error::Foreign { path } => failure
-                .advise(format!("move {} away: it was copied from another home", path.display())),
+                .advise("if home.json of this home was lost or replaced, restore it from a backup")
+                .advise(format!(
+                    "else move {} away; its files are in workspace and home below it",
+                    path.display()
+                )),
             Error::Tightened { .. } => failure
                 .advise("`vestal jobs` lists the jobs in the way; when they have ended, or after `vestal stop`, the settings apply"),
             Error::Busy { task, .. } => {
@@ -147,7 +152,7 @@ impl From<StoreError> for CommandFailure {
                     path.display()
                 ))
                 .advise(
-                    "without a backup: end the processes called vestal-guest, save what you need from sandboxes/*/workspace and home, and move the whole home away",
+                    "without a backup: move that file away. The home begins with another identity; sandboxes of before are shown as such, and their files stay in sandboxes/*/workspace and home",
                 ),
             StoreError::Damaged { path, .. } => failure.advise(format!(
                 "move {} away to start over; nothing was changed",

@@ -112,7 +112,7 @@ fn a_sandbox_is_made_anew(fixture: &ProgramFixture, backend: &str) {
 }
 
 #[test]
-fn files_in_memory_are_said_to_go_before_and_after() {
+fn the_loss_of_files_in_memory_is_announced_before_and_after() {
     let fixture = ProgramFixture::native();
     let memory = "terminal.container_persistent=false";
     let run = |text: &str| fixture.vestal(["--set", memory, "run", text]).exits(0).text();
@@ -152,7 +152,7 @@ fn docker_takes_over_what_was_native_and_gives_it_back() {
     assert_eq!(fixture.containers(), [""; 0]);
     let auto = fixture.vestal(["rebuild", "-y", "--backend", "auto"]).exits(2);
     assert!(auto.stderr.contains("name the backend"), "{auto:?}");
-    let unknown = fixture.vestal(["rebuild", "-y", "--backend", "dokcer"]).exits(125);
+    let unknown = fixture.vestal(["rebuild", "-y", "--backend", "dokcer"]).exits(2);
     assert!(unknown.stderr.contains("dokcer"), "{unknown:?}");
 }
 
@@ -295,6 +295,12 @@ fn a_busy_sandbox_is_left_alone_unless_it_may_be_stopped() {
         assert!(refused.stderr.contains("is in use"), "{verb:?}: {refused:?}");
         assert!(refused.stderr.contains("--stop"), "{verb:?}: {refused:?}");
     }
+    // What is refused anyway is refused before anybody is asked.
+    let person = ShellTerminal::start(&fixture, &["restore", "default", "good"]);
+    let (code, printed) = person.leaves();
+    assert_eq!(code, 125, "{printed}");
+    assert!(printed.contains("is in use") && printed.contains("--stop"), "{printed}");
+    assert!(!printed.contains("Restore?"), "{printed}");
     assert_eq!(fixture.job(&job)["state"], "running");
     assert_eq!(fixture.tasks(), ["default"]);
     assert_eq!(snapshots(&fixture), ["good"]);
@@ -335,7 +341,7 @@ fn nothing_is_announced_of_a_sandbox_that_does_not_exist() {
 }
 
 #[test]
-fn a_person_is_told_what_goes_and_asked() {
+fn a_person_sees_what_goes_and_is_asked() {
     let fixture = ProgramFixture::native();
     fixture.run("echo one > file").exits(0);
     fixture.vestal(["snapshot", "--name", "good"]).exits(0);

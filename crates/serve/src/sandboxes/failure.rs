@@ -198,6 +198,7 @@ impl From<Error> for SandboxFailure {
             Error::Bind { .. } | Error::TooWideMount { .. } | Error::Foreign { .. } => {
                 new(FailureKind::Invalid)
             }
+            Error::Credentials(error) => new(FailureKind::Failed).advise(error.advice()),
             Error::Call(error) => error.into(),
             Error::Job(error) => error.into(),
             Error::Home(_)
