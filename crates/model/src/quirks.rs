@@ -183,7 +183,9 @@ pub(crate) fn adapt(
     if limited && message.contains("max_tokens") && quirks.output_limit == OutputLimit::MaxTokens {
         return Some(Quirks { output_limit: OutputLimit::MaxCompletionTokens, ..quirks });
     }
-    if message.contains("reasoning") && !quirks.without_reasoning {
+    let is_about_effort =
+        message.contains("reasoning_effort") || message.contains("reasoning.effort");
+    if message.contains("reasoning") && !is_about_effort && !quirks.without_reasoning {
         return Some(Quirks { without_reasoning: true, ..quirks });
     }
     if message.contains("stream_options") && !quirks.without_stream_options {

@@ -210,7 +210,9 @@ fn usage_json(usage: BilledUsage) -> Value {
     let input = usage.input + usage.cache_read + usage.cache_write;
     json!({
         "input_tokens": input,
-        "input_tokens_details": {"cached_tokens": usage.cache_read},
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write,
+        },
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": input + usage.output,

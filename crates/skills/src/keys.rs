@@ -1,7 +1,7 @@
 //! What the agent can look up how to do.
 
-use vestal_agent::settings::BaseUrl;
 use vestal_config::{Group, LineMode, Names, Text, TextLimits};
+use vestal_web::SiteAddress;
 
 vestal_config::keys! {
     /// Skills that are installed and not used: the agent does not see them, and the variables they
@@ -14,8 +14,8 @@ vestal_config::keys! {
 
     /// Address of a catalogue of skills: a web site whose sitemap names pages `/OWNER/REPOSITORY/SKILL`,
     /// such as `https://skills.sh`. `vestal skills catalogue` lists all of it.
-    SKILLS_CATALOGUE_URL: BaseUrl = "skills.catalogue_url" {
-        default: BaseUrl::EMPTY,
+    SKILLS_CATALOGUE_URL: SiteAddress = "skills.catalogue_url" {
+        default: SiteAddress::EMPTY,
         limits: (),
         env: ["VESTAL_SKILLS_CATALOGUE_URL"],
     }

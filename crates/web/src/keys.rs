@@ -1,9 +1,9 @@
 //! What the agent may get from the web, and how.
 
-use vestal_agent::settings::BaseUrl;
 use vestal_config::{ByteSize, Group, Protection, Range, Seconds};
 
 use crate::networks::AllowedNetworks;
+use crate::site::SiteAddress;
 
 vestal_config::choices! {
     /// Whether a person is asked before a page is fetched.
@@ -18,8 +18,8 @@ vestal_config::choices! {
 vestal_config::keys! {
     /// Address of a SearXNG instance whose search the agent may use (`https://search.example.org`;
     /// its settings must allow the format `json`). Without it there is no tool `web_search`.
-    WEB_SEARCH_URL: BaseUrl = "web.search_url" {
-        default: BaseUrl::EMPTY,
+    WEB_SEARCH_URL: SiteAddress = "web.search_url" {
+        default: SiteAddress::EMPTY,
         limits: (),
         env: ["VESTAL_WEB_SEARCH_URL"],
     }
@@ -43,7 +43,7 @@ vestal_config::keys! {
         protection: Protection::Guards,
     }
 
-    /// Time that a page or a search may take, redirects included.
+    /// Time that a search may take, and a page for each step of the way to it.
     WEB_TIMEOUT: Seconds = "web.timeout" {
         default: Seconds::new(30),
         limits: Range { min: 1, max: 600 },

@@ -7,6 +7,7 @@ mod markdown;
 mod networks;
 mod page;
 mod search;
+mod site;
 mod tools;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use fetch::{FetchError, FetchLimits, FetchedPage, Fetcher};
 pub use markdown::{Converted, to_markdown};
 pub use networks::AllowedNetworks;
 pub use search::{SearchError, SearchResult, Searcher};
+pub use site::SiteAddress;
 pub use tools::{WebFetch, WebSearch};
 
 /// Adds the tools that the settings ask for.

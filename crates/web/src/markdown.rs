@@ -380,7 +380,7 @@ impl<'a> PageWriter<'a> {
                 }
             }
             OpenElement::Quote => {
-                self.margins.pop();
+                self.end_margin();
                 self.block();
             }
             OpenElement::List { .. } => {
@@ -391,7 +391,7 @@ impl<'a> PageWriter<'a> {
                 }
             }
             OpenElement::Item => {
-                self.margins.pop();
+                self.end_margin();
                 self.line();
             }
             OpenElement::Heading | OpenElement::Table { .. } => self.block(),
@@ -525,6 +525,11 @@ impl<'a> PageWriter<'a> {
             self.out.push_str(text.as_deref().unwrap_or(&margin.rest));
         }
         self.written_margins = self.margins.len();
+    }
+
+    fn end_margin(&mut self) {
+        self.margins.pop();
+        self.written_margins = self.written_margins.min(self.margins.len());
     }
 
     fn empty_margin(&mut self) {

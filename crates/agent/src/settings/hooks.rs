@@ -150,3 +150,49 @@ impl Setting for HookList {
         }})
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vestal_config::{Environment, Home, Override, Settings};
+
+    use super::*;
+    use crate::settings::keys;
+
+    fn read(text: &str) -> Result<HookList, String> {
+        let schema = crate::schema();
+        let assignment = format!("hooks.before_tool={text}");
+        let set = Override::parse(&schema, &assignment).map_err(|error| error.to_string())?;
+        let dir = tempfile::tempdir().unwrap();
+        let settings =
+            Settings::load(&schema, Home::at(dir.path()), Environment::default(), vec![set]);
+        let found = settings.get(&keys::HOOKS_BEFORE_TOOL).map_err(|error| error.to_string())?;
+        Ok(found.value)
+    }
+
+    #[test]
+    fn a_hook_has_a_command_and_otherwise_what_is_safe() {
+        let list = read(
+            r#"[{"command": "check"}, {"command": "log", "tools": ["mcp_*"], "timeout": "2m", "on_failure": "allow"}]"#,
+        );
+        let hooks: Vec<HookSetting> = list.unwrap().iter().cloned().collect();
+        let usual = (hooks[0].tools.len(), hooks[0].timeout(), hooks[0].on_failure);
+        assert_eq!(usual, (0, Duration::from_secs(30), HookFailure::Deny));
+        let other = (hooks[1].tools.as_slice(), hooks[1].timeout(), hooks[1].on_failure);
+        assert_eq!(other, (&["mcp_*".to_owned()][..], Duration::from_mins(2), HookFailure::Allow));
+    }
+
+    #[test]
+    fn a_hook_that_is_misspelt_is_an_error_and_not_left_out() {
+        for wrong in [
+            r#"{"command": "x"}"#,
+            r#"[{"tools": ["terminal"]}]"#,
+            r#"[{"command": ""}]"#,
+            r#"[{"command": "x", "tool": "terminal"}]"#,
+            r#"[{"command": "x", "tools": ["term inal"]}]"#,
+            r#"[{"command": "x", "timeout": 0}]"#,
+            r#"[{"command": "x", "on_failure": "maybe"}]"#,
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -12,8 +13,8 @@ use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use reqwest::{Client, Url};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use vestal_agent::{ConversationSandbox, ToolContext, ToolSource as _};
 use vestal_config::{Environment, Home, Settings};
 use vestal_mcp::{
@@ -35,6 +36,8 @@ struct Script {
     stdin: ChildStdin,
     /// What it printed first.
     line: String,
+    /// Kept open: what it prints later must have somewhere to go.
+    _lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Script {
@@ -53,7 +56,7 @@ impl Script {
         let stdin = child.stdin.take().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = lines.next_line().await.unwrap().expect("it has begun");
-        Self { _child: child, stdin, line }
+        Self { _child: child, stdin, line, _lines: lines }
     }
 }
 
@@ -146,19 +149,32 @@ fn name() -> McpServerName {
 /// Goes where a browser goes, cookies and all, until it is sent back to this program, and returns the
 /// address that it is sent to.
 async fn browse(url: &str) -> Url {
-    let client = Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let client = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        // The server closes connections that nobody uses, also while somebody begins to.
+        .pool_max_idle_per_host(0)
+        .build()
+        .unwrap();
     let mut url = Url::parse(url).unwrap();
-    let mut cookies: Vec<(String, String)> = Vec::new();
+    // By name and path, as the provider counts on.
+    let mut cookies: BTreeMap<(String, String), String> = BTreeMap::new();
     for _ in 0..20 {
-        let sent: Vec<String> =
-            cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let is_sent = |path: &str| url.path().starts_with(path);
+        let sent = cookies.iter().filter(|((_, path), _)| is_sent(path));
+        let sent: Vec<String> = sent.map(|((name, _), value)| format!("{name}={value}")).collect();
         let response =
             client.get(url.clone()).header(COOKIE, sent.join("; ")).send().await.unwrap();
         for cookie in response.headers().get_all(SET_COOKIE) {
             let cookie = cookie.to_str().unwrap();
-            let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
-            cookies.retain(|(known, _)| known != name);
-            cookies.push((name.to_owned(), value.to_owned()));
+            let mut parts = cookie.split("; ");
+            let (name, value) = parts.next().unwrap().split_once('=').unwrap();
+            let path = parts.find_map(|part| part.strip_prefix("path=")).unwrap_or("/");
+            let key = (name.to_owned(), path.to_owned());
+            if cookie.contains("1970") {
+                cookies.remove(&key);
+            } else {
+                cookies.insert(key, value.to_owned());
+            }
         }
         let Some(location) = response.headers().get(LOCATION) else {
             panic!("{url}: {} {}", response.status(), response.text().await.unwrap());

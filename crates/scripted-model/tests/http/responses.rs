@@ -79,7 +79,7 @@ async fn a_streamed_answer_is_items_that_open_fill_and_end() {
     let end = &events[20]["response"];
     assert_eq!(end["output"], output());
     let usage = json!({
-        "input_tokens": 14, "input_tokens_details": {"cached_tokens": 4},
+        "input_tokens": 14, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
         "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 2},
         "total_tokens": 21,
     });
