@@ -14,6 +14,7 @@ pub fn schema() -> Schema {
             &vestal_memory::keys::GROUP,
             &vestal_skills::keys::GROUP,
             &vestal_mcp::keys::GROUP,
+            &vestal_web::keys::GROUP,
             &keys::GROUP,
             &dashboard::keys::GROUP,
             &vestal_board::keys::GROUP,

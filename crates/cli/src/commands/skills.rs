@@ -39,18 +39,22 @@ enum SkillsVerb {
     List(read::ListArgs),
     Show(read::ShowArgs),
     Install(change::InstallArgs),
+    Update(change::UpdateArgs),
+    Catalogue(change::CatalogueArgs),
     Remove(change::RemoveArgs),
     Enable(change::EnableArgs),
     Disable(change::DisableArgs),
     Check(read::CheckArgs),
 }
 
-pub(crate) fn run(context: &Context, args: SkillsArgs) -> Result<Exit, CommandFailure> {
+pub(crate) async fn run(context: &Context, args: SkillsArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         None => read::list(context, &args.list),
         Some(SkillsVerb::List(args)) => read::list(context, &args),
         Some(SkillsVerb::Show(args)) => read::show(context, &args),
-        Some(SkillsVerb::Install(args)) => change::install(context, &args),
+        Some(SkillsVerb::Install(args)) => change::install(context, &args).await,
+        Some(SkillsVerb::Update(args)) => change::update(context, &args).await,
+        Some(SkillsVerb::Catalogue(args)) => change::catalogue(context, &args).await,
         Some(SkillsVerb::Remove(args)) => change::remove(context, &args),
         Some(SkillsVerb::Enable(args)) => change::enable(context, &args),
         Some(SkillsVerb::Disable(args)) => change::disable(context, &args),
@@ -70,6 +74,10 @@ impl From<SkillError> for CommandFailure {
             SkillError::Config(error) => error.into(),
             SkillError::Set(error) => error.into(),
             SkillError::Io { .. } => failure,
+            SkillError::Address(_) => Self::usage(error.to_string()),
+            SkillError::NoCatalogue => failure
+                .with_exit(Exit::No)
+                .advise("for example: vestal config set skills.catalogue_url https://skills.sh"),
             SkillError::Exists { name, .. } => failure
                 .with_exit(Exit::No)
                 .advise("to replace it: --replace")
@@ -83,6 +91,7 @@ impl From<SkillError> for CommandFailure {
             | SkillError::NoFile { .. }
             | SkillError::TooLarge(_)
             | SkillError::Change(_)
+            | SkillError::Fetch { .. }
             | SkillError::Source { .. } => failure.with_exit(Exit::No),
         }
     }

@@ -54,6 +54,42 @@ fn a_skill_is_installed_shown_disabled_enabled_and_removed() {
 }
 
 #[test]
+fn a_skill_of_a_repository_is_installed_and_updated_at_its_commits() {
+    let fixture = ProgramFixture::new();
+    let repository = skill(&fixture, "go", "");
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]).args(words);
+        let output = command.env("HOME", fixture.work()).current_dir(&repository).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let commit = || {
+        git(&["add", "--all"]);
+        git(&["commit", "--quiet", "--message=x"]);
+        git(&["rev-parse", "--short=12", "HEAD"])
+    };
+    git(&["init", "--quiet", "."]);
+    let first = commit();
+    let url = format!("file://{}", repository.display());
+    let asked = fixture.vestal(["skills", "install", &url]).exits(2);
+    assert!(asked.stderr.contains(&format!("commit {first}")), "{asked:?}");
+    assert!(asked.stderr.contains("scripts that the agent may run: scripts/go.sh"), "{asked:?}");
+    fixture.vestal(["skills", "install", &url, "-y"]).exits(0);
+    let same = fixture.vestal(["skills", "update"]).exits(0).text();
+    assert_eq!(same, "go is up to date\n");
+    fs::write(repository.join("more.md"), "more").unwrap();
+    let second = commit();
+    let updated = fixture.vestal(["skills", "update", "-y"]).exits(0).text();
+    assert!(updated.contains(&second), "{updated}");
+    assert!(fixture.home().join("skills/go/more.md").is_file());
+    let wrong = fixture.vestal(["skills", "install", "http://example.org/x.git", "-y"]).exits(2);
+    assert!(wrong.stderr.contains("use https"), "{wrong:?}");
+    let none = fixture.vestal(["skills", "catalogue"]).exits(1);
+    assert!(none.stderr.contains("skills.catalogue_url"), "{none:?}");
+}
+
+#[test]
 fn the_json_has_the_promised_shape() {
     let fixture = ProgramFixture::new();
     skill(
@@ -197,7 +233,7 @@ fn commands_get_what_skills_in_use_ask_for() {
 }
 
 #[test]
-fn the_agent_is_told_of_skills_reads_one_and_runs_its_script() {
+fn the_agent_sees_skills_reads_one_and_runs_its_script() {
     let chat = ChatFixture::replies([
         ScriptedReply::tool_call("skill_view", json!({"name": "go"})),
         ScriptedReply::text("done"),
