@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::matching::{MatchRank, match_rank};
+
 /// Knows how a text can continue.
 pub trait Completer {
     /// Returns what can be written at the cursor, the best first. Offsets are bytes
@@ -284,6 +286,50 @@ impl Completer for Paths {
         let completions = words.iter().map(|word| self.of(word, is_last));
         completions.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
     }
+}
+
+/// A mention (`@path`) that is being written at the cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mention {
+    /// Where it begins, the `@` included.
+    pub start: usize,
+    /// The path so far, without quotes and backslashes.
+    pub path: String,
+}
+
+/// Returns the mention at whose end the cursor is; none after the blank or the quote that ends it.
+pub fn mention_at(text: &str, cursor: usize) -> Option<Mention> {
+    let word = at_cursor(text, cursor).into_iter().find(|word| word.is_mention)?;
+    Some(Mention { start: word.range.start - 1, path: word.path })
+}
+
+/// Returns the paths that fit the mention at the cursor wherever in them the typed letters are,
+/// the best first. Spread letters count from the third one on.
+pub fn mention_suggestions<'a>(
+    text: &str,
+    cursor: usize,
+    paths: impl IntoIterator<Item = &'a str>,
+) -> Vec<Suggestion> {
+    let Some(word) = at_cursor(text, cursor).into_iter().find(|word| word.is_mention) else {
+        return Vec::new();
+    };
+    let after = text.get(cursor..).unwrap_or_default();
+    let is_last = !after.starts_with(char::is_whitespace);
+    let may_be_spread = word.path.chars().count() > 2;
+    let ranked = paths.into_iter().filter_map(|path| {
+        let rank = match_rank(&word.path, path)?;
+        (may_be_spread || !rank.is_spread()).then_some((rank, path))
+    });
+    let mut ranked: Vec<(MatchRank, &str)> = ranked.collect();
+    ranked.sort_unstable();
+    ranked.truncate(MOST_OFFERED);
+    let suggestion = |(_, path): (MatchRank, &str)| Suggestion {
+        replaces: word.range.clone(),
+        text: written(path, word.quote, path.ends_with('/'), is_last),
+        label: path.to_owned(),
+        about: String::new(),
+    };
+    ranked.into_iter().map(suggestion).collect()
 }
 
 struct PathEntry {

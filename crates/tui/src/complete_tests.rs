@@ -228,3 +228,32 @@ fn a_large_directory_offers_its_first_names() {
     assert_eq!(found.len(), MOST_OFFERED);
     assert_eq!(found[0], "@file000 ");
 }
+
+#[test]
+fn a_mention_is_one_until_it_ends() {
+    let at = |text: &str| mention_at(text, text.len()).map(|found| (found.start, found.path));
+    assert_eq!(at("see @src/ma"), Some((4, "src/ma".to_owned())));
+    assert_eq!(at("@"), Some((0, String::new())));
+    assert_eq!(at("(@a\\ b"), Some((1, "a b".to_owned())));
+    assert_eq!(at("@\"a b"), Some((0, "a b".to_owned())));
+    for none in ["", "mail a@b", "@src/main.rs ", "@\"a\"", "@a\nb"] {
+        assert_eq!(at(none), None, "{none}");
+    }
+}
+
+#[test]
+fn mentions_find_paths_by_letters_within_them() {
+    let paths = ["src/main.rs", "docs/my domain.md", "tests/"];
+    let offered = |text: &str| {
+        let found = mention_suggestions(text, text.len(), paths);
+        found.into_iter().map(|found| found.text).collect::<Vec<_>>()
+    };
+    assert_eq!(offered("see @main"), ["src/main.rs ", "docs/my\\ domain.md "]);
+    assert_eq!(offered("see @tes"), ["tests/"]);
+    assert_eq!(offered("see @smrs"), ["src/main.rs "]);
+    // Two letters are in nearly every path.
+    assert_eq!(offered("see @ss"), [""; 0]);
+    assert_eq!(offered("see main"), [""; 0]);
+    let found = &mention_suggestions("see @main", 9, paths)[0];
+    assert_eq!((found.replaces.clone(), found.label.as_str()), (5..9, "src/main.rs"));
+}

@@ -1,5 +1,6 @@
 //! Keys and other input of a terminal, decoded from its bytes.
 
+pub(crate) mod clipboard;
 mod sequences;
 
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use termina::Event;
 use termina::event::{KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as EventModifiers};
 
+use crate::key::clipboard::ClipboardReply;
 use crate::key::sequences::{PasteBuffer, SequenceEnd, frame};
 use crate::text::Size;
 
@@ -21,6 +23,8 @@ pub enum TerminalInput {
     Resized(Size),
     /// The window gained or lost the focus.
     Focused(bool),
+    /// The terminal answers a question about its clipboard.
+    Clipboard(ClipboardReply),
     /// The terminal is gone: nothing will come any more.
     Closed,
 }
@@ -219,6 +223,9 @@ fn is_terminal_report(bytes: &[u8]) -> bool {
 
 /// Decodes one whole sequence.
 fn one(bytes: &[u8]) -> Option<TerminalInput> {
+    if let Some(reply) = ClipboardReply::read(bytes) {
+        return Some(TerminalInput::Clipboard(reply));
+    }
     if let [0x1b, b']' | b'P' | b'_', _, ..] = bytes {
         // An unsolicited answer of the terminal.
         return None;

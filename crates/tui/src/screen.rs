@@ -8,6 +8,10 @@ mod draw;
 
 use std::io::{self, Write};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::key::clipboard;
 use crate::screen::draw::{Fold, Frame};
 use crate::style::Colour;
 use crate::text::{Line, Size};
@@ -20,6 +24,9 @@ pub enum Reflow {
     /// It cuts them off, as xterm and the Linux console do.
     No,
 }
+
+/// Bytes that terminals take for the clipboard: 100,000 characters of base64 in xterm and others.
+const MOST_COPIED: usize = 74_000;
 
 /// The part of a terminal that is ours.
 #[derive(Debug)]
@@ -125,6 +132,33 @@ impl<W: Write> Screen<W> {
     /// Rings the bell.
     pub fn bell(&mut self) -> io::Result<()> {
         self.out.write_all(b"\x07")?;
+        self.out.flush()
+    }
+
+    /// Asks the terminal to put a text into the clipboard (OSC 52). It does not say whether it does.
+    /// Returns whether the text was short enough to be asked for.
+    pub fn copy(&mut self, text: &str) -> io::Result<bool> {
+        if text.len() > MOST_COPIED {
+            return Ok(false);
+        }
+        let encoded = STANDARD.encode(text);
+        self.out.write_all(format!("\x1b]52;c;{encoded}\x07").as_bytes())?;
+        self.out.flush()?;
+        Ok(true)
+    }
+
+    /// Asks whether the terminal can be asked for its clipboard; it answers with
+    /// [`ClipboardReply::Support`], or not at all.
+    ///
+    /// [`ClipboardReply::Support`]: crate::ClipboardReply::Support
+    pub fn ask_clipboard_support(&mut self) -> io::Result<()> {
+        self.out.write_all(clipboard::ASK_SUPPORT.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Asks the terminal for what its clipboard has of these kinds. It may ask the user first.
+    pub fn ask_clipboard(&mut self, kinds: &[&str]) -> io::Result<()> {
+        self.out.write_all(clipboard::ask_for(kinds).as_bytes())?;
         self.out.flush()
     }
 

@@ -69,7 +69,7 @@ fn view(lines: &[&str], cursor: Option<(usize, usize)>) -> LiveArea {
 }
 
 #[test]
-fn what_is_said_stays_above_and_the_live_area_is_once_below() {
+fn printed_lines_stay_above_and_the_live_area_is_once_below() {
     let mut stage = ScreenFixture::new(size(40, 6));
     for turn in 0..20 {
         stage.print(&format!("said {turn}"));
@@ -167,7 +167,7 @@ fn the_live_area_leaves_one_row_and_shows_what_is_typed() {
 }
 
 #[test]
-fn live_lines_are_cut_and_what_is_said_is_folded_by_the_terminal() {
+fn live_lines_are_cut_and_printed_lines_are_folded_by_the_terminal() {
     let mut stage = ScreenFixture::new(size(60, 10));
     let long = "word ".repeat(30);
     stage.print(long.trim_end());
@@ -307,7 +307,7 @@ fn styles_are_seen_and_end_with_their_words() {
 }
 
 #[test]
-fn a_narrower_terminal_keeps_what_was_said_and_one_live_area() {
+fn a_narrower_terminal_keeps_printed_lines_and_one_live_area() {
     let mut stage = ScreenFixture::new(size(80, 24));
     let prose = "some words that go on and on until the line is nearly full of words, and then";
     let printed: Vec<_> = (0..30).map(|row| format!("{row} {prose}")).collect();
@@ -325,7 +325,7 @@ fn a_narrower_terminal_keeps_what_was_said_and_one_live_area() {
 }
 
 #[test]
-fn what_was_said_outlasts_terminals_that_lose_their_cursor_among_wide_characters() {
+fn printed_lines_outlast_terminals_that_lose_their_cursor_among_wide_characters() {
     let wide = "a a      aa aaa          日本語 \\x1b[2J\\x0d\\x08 aaaaaaa a a a";
     for (line, column, from, to) in [("aa 🦀   ", 8, 40, 4), (wide, 54, 55, 11)] {
         let mut stage = ScreenFixture::new(size(from, 12));
@@ -463,4 +463,13 @@ proptest! {
             prop_assert_eq!(copied, expected);
         }
     }
+}
+
+#[test]
+fn a_text_for_the_clipboard_is_one_sequence_and_never_too_long() {
+    let mut screen = Screen::new(Vec::new(), Size { columns: 80, rows: 24 }, Colour::On);
+    assert!(screen.copy("a\x07\x1b[2J").unwrap());
+    assert_eq!(screen.out(), b"\x1b]52;c;YQcbWzJK\x07");
+    assert!(!screen.copy(&"x".repeat(80_000)).unwrap());
+    assert_eq!(screen.out().len(), 16);
 }

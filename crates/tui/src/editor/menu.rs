@@ -63,6 +63,13 @@ impl Editor {
         true
     }
 
+    /// Shows completions of what [`Editor::to_complete`] returned that nobody has asked for:
+    /// nothing is inserted before one is chosen. Without any the menu is closed.
+    pub fn offer(&mut self, completions: Vec<Suggestion>) -> bool {
+        self.menu = Some(Menu { completions: Vec::new(), chosen: 0, stays: true });
+        self.set_completions(completions)
+    }
+
     /// Takes a key while the menu is open; nothing when the key is not for the menu.
     pub(super) fn menu_key(&mut self, key: KeyPress) -> Option<Reaction> {
         let menu = self.menu.as_mut()?;

@@ -7,7 +7,8 @@ use super::buffer::Buffer;
 use super::layout::{Room, RowPosition};
 use super::menu::Menu;
 use crate::LiveArea;
-use crate::style::{BOLD, CYAN, DIM, PLAIN, REVERSED, Style};
+use crate::picker::list_lines;
+use crate::style::{CYAN, DIM, PLAIN, REVERSED, Style};
 use crate::text::{Line, Span, width};
 
 /// The menu is never higher.
@@ -88,34 +89,11 @@ impl Menu {
     }
 
     fn lines(&self, columns: usize, rows: usize) -> Vec<Line> {
-        let count = self.completions.len();
-        let counts = count > rows && rows > 1;
-        let listed = if counts { rows - 1 } else { rows };
-        let first = (self.chosen + 1).saturating_sub(listed).min(count.saturating_sub(listed));
-        let seen = || self.completions.iter().enumerate().skip(first).take(listed);
-        let labels = seen().map(|(_, completion)| Span::plain(&completion.label).width()).max();
-        let labels = labels.unwrap_or(0).min(columns / 2);
-        let mut lines: Vec<_> = seen()
-            .map(|(number, completion)| {
-                let is_chosen = number == self.chosen;
-                // The mark shows it without colour.
-                let (mark, style) = if is_chosen { ("› ", BOLD) } else { ("  ", PLAIN) };
-                let mut line = Line::styled(mark, style);
-                let label = Span::new(&completion.label, style);
-                let gap = (labels + 2).saturating_sub(label.width());
-                line.push(label);
-                if !completion.about.is_empty() {
-                    line.push(Span::plain(" ".repeat(gap)));
-                    line.push(Span::new(&completion.about, DIM));
-                }
-                line.cut(columns)
-            })
-            .collect();
-        if counts {
-            let count = format!("  {} of {count}", self.chosen + 1);
-            lines.push(Line::styled(count, DIM).cut(columns));
-        }
-        lines
+        let item = |index: usize| {
+            let completion = self.completions.get(index);
+            completion.map(|it| (it.label.as_str(), it.about.as_str())).unwrap_or_default()
+        };
+        list_lines(self.completions.len(), self.chosen, columns, rows, item)
     }
 }
 

@@ -9,6 +9,9 @@ const ESCAPE: u8 = 0x1b;
 /// The longest sequence that is waited for: answers of a terminal are shorter.
 const LONGEST: usize = 4096;
 
+/// The longest string, a piece of a clipboard with it: 4096 bytes in base64.
+const LONGEST_STRING: usize = 16 << 10;
+
 /// What a byte string starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SequenceEnd {
@@ -66,7 +69,7 @@ fn string(rest: &[u8]) -> SequenceEnd {
             Some(_) => SequenceEnd::Whole(at),
             None => SequenceEnd::Part,
         },
-        None if rest.len() > LONGEST => SequenceEnd::Whole(rest.len()),
+        None if rest.len() > LONGEST_STRING => SequenceEnd::Whole(rest.len()),
         None => SequenceEnd::Part,
     }
 }

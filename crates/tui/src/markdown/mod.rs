@@ -20,11 +20,13 @@
 
 mod block_starts;
 mod blocks;
+mod code;
 mod inline;
 mod leaves;
 mod stream;
 mod table;
 
+pub use code::{CodeBlock, code_blocks};
 pub use stream::Markdown;
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ async fn run() -> i32 {
             }
             TerminalInput::Resized(size) => screen.resized(size),
             TerminalInput::Closed => return 3,
-            TerminalInput::Key(_) | TerminalInput::Focused(_) => {}
+            TerminalInput::Key(_) | TerminalInput::Focused(_) | TerminalInput::Clipboard(_) => {}
         }
     }
 }

@@ -117,3 +117,19 @@ fn a_long_menu_is_scrolled_and_counted() {
     assert_eq!(rows(&mut editor, 40, 3), ["› /", "› /22  about /22", "  13 of 30"]);
     assert_eq!(rows(&mut editor, 40, 1), ["› /"]);
 }
+
+#[test]
+fn what_is_offered_unasked_inserts_nothing() {
+    let mut editor = editor();
+    write(&mut editor, "@m");
+    let (_, cursor) = editor.to_complete();
+    assert!(editor.offer(vec![completion(1..cursor, "main.rs ")]));
+    assert_eq!(seen(&editor), "@m|");
+    assert!(editor.is_busy());
+    let (_, cursor) = editor.to_complete();
+    assert!(!editor.offer(Vec::new()));
+    assert!(!editor.is_busy());
+    assert!(editor.offer(vec![completion(1..cursor, "main.rs ")]));
+    assert_eq!(editor.key(plain(KeyCode::Enter)), Reaction::Changed);
+    assert_eq!(seen(&editor), "@main.rs |");
+}
