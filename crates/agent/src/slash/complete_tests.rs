@@ -8,9 +8,12 @@ fn texts(text: &str) -> Vec<String> {
 #[test]
 fn names_and_aliases_are_completed() {
     assert_eq!(texts("/mo"), ["/model "]);
-    let begun = ["/continue ", "/conversations ", "/compress ", "/cost ", "/config "];
+    let begun = ["/continue ", "/conversations ", "/compress ", "/copy ", "/cost ", "/config "];
     assert_eq!(texts("/co"), begun);
     assert_eq!(texts("/").len(), COMMANDS.len());
+    assert_eq!(texts("/box"), ["/box "], "an alias that begins so");
+    assert_eq!(texts("/PROVAL"), ["/approvals "], "nothing begins so");
+    assert_eq!(texts("/modle"), [""; 0]);
     assert_eq!(complete("/mo", 3).unwrap().replaces, 0..3);
 }
 

@@ -153,6 +153,16 @@ fn of_names(typed: &str, cursor: usize) -> Completing {
         Some(SlashCandidate { text: format!("/{name} "), about: command.summary.to_owned() })
     };
     let mut candidates: Vec<SlashCandidate> = COMMANDS.iter().filter_map(candidate).collect();
+    if candidates.is_empty() {
+        // No name begins so: those that have it somewhere.
+        let typed = typed.to_ascii_lowercase();
+        let fits = COMMANDS.iter().filter(|command| command.name.contains(&typed));
+        let fits = fits.map(|command| SlashCandidate {
+            text: format!("/{} ", command.name),
+            about: command.summary.to_owned(),
+        });
+        candidates.extend(fits);
+    }
     // A command that is written out comes before those that begin with it.
     candidates.sort_by_key(|candidate| candidate.text.trim_end().len() != typed.len() + 1);
     Completing {

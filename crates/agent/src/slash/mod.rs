@@ -8,6 +8,7 @@
 mod command;
 mod help;
 mod parse;
+mod reasoning;
 mod table;
 
 #[cfg(test)]
@@ -29,4 +30,5 @@ pub use command::{
 };
 pub use help::{Completing, SlashCandidate, complete, help, help_of};
 pub use parse::{Invocation, SlashError, Unclosed, nearest, parse, quoted, words};
+pub use reasoning::{ReasoningRequest, about_effort, describe_reasoning, read_reasoning};
 pub use table::{COMMANDS, find};

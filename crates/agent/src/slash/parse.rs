@@ -104,7 +104,7 @@ impl Invocation {
     /// something does not.
     pub fn timing(&self) -> CommandTiming {
         match (self.command.name, self.words.is_empty()) {
-            ("sandbox" | "model", true) => CommandTiming::AtOnce,
+            ("sandbox" | "model" | "reasoning", true) => CommandTiming::AtOnce,
             _ => self.command.timing,
         }
     }

@@ -114,6 +114,36 @@ The last messages stay word for word. What gives way to the summary stays in the
         ..PLAIN
     },
     SlashCommand {
+        name: "copy",
+        arguments: "[N | code]",
+        summary: "copy the last answer, or code of it",
+        kind: CommandKind::Terminal,
+        timing: CommandTiming::AtOnce,
+        takes: ArgumentStyle::Words,
+        words: &[
+            value(ArgumentKind::Number, ""),
+            word("code", "its block of code; of several, one to choose"),
+        ],
+        details: "\
+It goes into the clipboard: with wl-copy, xclip or xsel where there is a display, with tmux in tmux, and else through \
+the terminal (OSC 52), which takes about 74 kB. N is the number of a block of code.",
+        ..PLAIN
+    },
+    SlashCommand {
+        name: "save",
+        aliases: &["export"],
+        arguments: "[FILE] [--json]",
+        summary: "write the conversation to a file",
+        kind: CommandKind::Terminal,
+        timing: CommandTiming::AtOnce,
+        takes: ArgumentStyle::Words,
+        words: &[word("--json", "lines of JSON, with everything that is stored")],
+        details: "\
+Markdown, or JSON where the name ends with .json or .jsonl, as `vestal conversations export` writes it. A file that \
+exists is never overwritten, and only you can read the new one.",
+        ..PLAIN
+    },
+    SlashCommand {
         name: "status",
         summary: "show where things stand",
         timing: CommandTiming::AtOnce,
@@ -149,7 +179,7 @@ unless --yes is given.",
         name: "model",
         aliases: &["models"],
         arguments: "[NAME | list | --global NAME]",
-        summary: "show models, ask another one",
+        summary: "choose the model, or show them all",
         group: CommandGroup::Agent,
         takes: ArgumentStyle::Words,
         words: &[
@@ -158,8 +188,45 @@ unless --yes is given.",
             word_of("--global", ArgumentKind::Model, "for all conversations, as `vestal model set`"),
         ],
         details: "\
-NAME is MODEL or PROVIDER:MODEL, and asked in this conversation only, also when it is resumed. Without words the list of \
-`vestal model` is shown, and --refresh asks the providers again.",
+NAME is MODEL or PROVIDER:MODEL, and asked in this conversation only, also when it is resumed. Without words there is a \
+list to choose from; --refresh asks the providers again and shows theirs.",
+        ..PLAIN
+    },
+    SlashCommand {
+        name: "reasoning",
+        aliases: &["effort", "think"],
+        arguments: "[EFFORT] [TOKENS] | default",
+        summary: "show or choose how much the model thinks",
+        group: CommandGroup::Agent,
+        takes: ArgumentStyle::Words,
+        words: &[
+            word("auto", "as much as the provider sees fit"),
+            word("none", "it does not think before it answers"),
+            word("minimal", "as little as it can"),
+            word("low", "a little"),
+            word("medium", "as much as most tasks need"),
+            word("high", "much"),
+            word("xhigh", "as much as it can"),
+            word("default", "as the settings say"),
+        ],
+        details: "\
+It counts in this conversation only, also when it is resumed. TOKENS (16000, 16k) is what it may think with where the \
+provider takes a number, and goes before EFFORT there. A model that cannot be told is asked without it.
+For all conversations: model.reasoning_effort and model.thinking_budget, and model.reasoning for single models.",
+        ..PLAIN
+    },
+    SlashCommand {
+        name: "plan",
+        arguments: "[on | off | WORDS]",
+        summary: "have it plan first; nothing is changed",
+        group: CommandGroup::Agent,
+        timing: CommandTiming::AtOnce,
+        takes: ArgumentStyle::Text,
+        words: &[word("on", "only read, and present a plan"), word("off", "work again")],
+        details: "\
+In plan mode the agent only reads, and presents a plan; calls that change something are refused. Once you approve the \
+plan it carries it out. WORDS turn plan mode on and say what to plan. It acts at once, also while a turn runs, and in \
+this conversation only, also when it is resumed. On a terminal Shift-Tab does the same.",
         ..PLAIN
     },
     SlashCommand {

@@ -17,6 +17,8 @@ fn every_command_that_people_know_is_there() {
         "sessions",
         "compress",
         "model",
+        "reasoning",
+        "plan",
         "yolo",
         "approvals",
         "tools",
@@ -27,6 +29,8 @@ fn every_command_that_people_know_is_there() {
         "jobs",
         "kanban",
         "profile",
+        "copy",
+        "save",
         "status",
         "usage",
         "config",
@@ -51,7 +55,19 @@ fn what_acts_while_the_model_works_changes_nothing_it_works_with() {
         .filter(|command| command.timing == CommandTiming::AtOnce)
         .map(|command| command.name)
         .collect();
-    let known = ["approvals", "help", "jobs", "quit", "status", "stop", "usage", "yolo"];
+    let known = [
+        "approvals",
+        "copy",
+        "help",
+        "jobs",
+        "plan",
+        "quit",
+        "save",
+        "status",
+        "stop",
+        "usage",
+        "yolo",
+    ];
     assert_eq!(at_once, BTreeSet::from(known));
 }
 
