@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use vestal_agent::Switch;
-use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
+use vestal_agent::slash::{self, CommandKind, Invocation, ReasoningRequest, SlashError};
+use vestal_agent::{ConversationMode, Switch};
 use vestal_model::Part;
 use vestal_runtime::{SandboxChoice, SandboxCommand};
 use vestal_sandbox::{Overrides, TaskName};
@@ -129,6 +129,8 @@ pub(crate) async fn carry_out(
             let words = ["model", "set"].into_iter().chain(words.copied()).map(str::to_owned);
             verb(call, words.collect()).await
         }
+        (_, "reasoning", words) => reasoning(session, &invocation, words).await,
+        (_, "plan", words) => plan(session, &invocation, words).await,
         (_, "tools", [] | ["list"]) => Ok(output(session.facts().tools.join("\n") + "\n")),
         (_, "tools", ["enable" | "on", names @ ..]) if !names.is_empty() => {
             tools(call, session, names, Switch::On).await
@@ -198,10 +200,63 @@ async fn undo(session: &Arc<Session>, turns: u32) -> Result<SlashOutput, RpcErro
     )))
 }
 
+/// Shows or chooses how much the model thinks.
+async fn reasoning(
+    session: &Arc<Session>,
+    invocation: &Invocation,
+    words: &[&str],
+) -> Result<SlashOutput, RpcError> {
+    let mut exclusive = session.exclusive("changing how much the model thinks").await?;
+    let conversation = exclusive.opened().await?;
+    let request = slash::read_reasoning(words, conversation.reasoning());
+    let wanted = match request.map_err(|problem| usage(invocation, &problem))? {
+        ReasoningRequest::Show => {
+            let now = slash::describe_reasoning(conversation.reasoning());
+            return Ok(output(format!("{now}\n")));
+        }
+        ReasoningRequest::Configured => None,
+        ReasoningRequest::Set(options) => Some(options),
+    };
+    conversation.set_reasoning(wanted).await?;
+    let now = slash::describe_reasoning(conversation.reasoning());
+    Ok(output(format!("reasoning from the next request on: {now}\n")))
+}
+
+/// Turns plan mode on or off, also while a turn runs, or on with something to plan.
+async fn plan(
+    session: &Arc<Session>,
+    invocation: &Invocation,
+    words: &[&str],
+) -> Result<SlashOutput, RpcError> {
+    let running = session.handles().filter(|_| session.is_running());
+    let wanted = |now: ConversationMode| match (words, now) {
+        (["off"], _) | ([], ConversationMode::Plan) => ConversationMode::Work,
+        _ => ConversationMode::Plan,
+    };
+    let mode = if let Some(handles) = running {
+        let mode = wanted(handles.mode.get());
+        handles.mode.set(mode);
+        mode
+    } else {
+        let mut exclusive = session.exclusive("switching the mode").await?;
+        let conversation = exclusive.opened().await?;
+        let mode = wanted(conversation.mode());
+        conversation.set_mode(mode).await?;
+        mode
+    };
+    match words {
+        [] | ["on" | "off"] => {
+            let is_on = if mode == ConversationMode::Plan { "on" } else { "off" };
+            Ok(output(format!("plan mode is {is_on}: {}\n", mode.about())))
+        }
+        _ => Ok(SlashOutput::Prompt { message: invocation.rest.clone() }),
+    }
+}
+
 /// Takes back the last turn, and says again what began it, pictures and all.
 async fn retry(session: &Arc<Session>) -> Result<SlashOutput, RpcError> {
     let Some(message) = undo_turns(session, 1).await?.first_message else {
-        return Ok(output("there is nothing to say again\n"));
+        return Ok(output("there is no message to send again\n"));
     };
     let text = message.text();
     let images = message.parts.into_iter().filter_map(|part| match part {
@@ -209,7 +264,7 @@ async fn retry(session: &Arc<Session>) -> Result<SlashOutput, RpcError> {
         Part::Text { .. } => None,
     });
     submit_prompt(session, Prompt { text, images: images.collect(), undo: 0 })?;
-    Ok(output("said again\n"))
+    Ok(output("sent again\n"))
 }
 
 fn words_of(words: &[&str]) -> Vec<String> {

@@ -7,7 +7,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Guard;
 use vestal_agent::{
-    Control, Conversation, ConversationSandbox, DelegatedChildren, EndReason, SideShell,
+    Control, Conversation, ConversationSandbox, DelegatedChildren, EndReason, ModeSwitch, SideShell,
 };
 use vestal_model::Message;
 use vestal_runtime::{ConversationChoice, OpenRequest, Opened, SandboxChoice, SandboxPlacement};
@@ -39,6 +39,7 @@ pub(crate) struct ConversationOpening {
 pub(crate) struct Handles {
     pub(crate) control: Control,
     pub(crate) guard: Arc<Guard>,
+    pub(crate) mode: ModeSwitch,
     pub(crate) sandbox: ConversationSandbox,
     pub(crate) children: DelegatedChildren,
     pub(crate) shell: SideShell,
@@ -100,6 +101,7 @@ impl Session {
         let handles = Handles {
             control: conversation.control(),
             guard: Arc::clone(conversation.guard()),
+            mode: conversation.mode_switch(),
             sandbox: conversation.sandbox().clone(),
             children: conversation.children(),
             shell: conversation.side_shell(),

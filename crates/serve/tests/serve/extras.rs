@@ -36,7 +36,7 @@ async fn commands_are_listed_resolved_completed_and_carried_out() {
     let titled = client.call("slash.exec", exec("/title plans")).await;
     assert_eq!(titled, json!({ "type": "output", "output": "plans\n" }));
     let retried = client.call("slash.exec", exec("/retry")).await;
-    assert_eq!(retried["output"], "said again\n");
+    assert_eq!(retried["output"], "sent again\n");
     assert_eq!(client.complete().await["text"], "one");
     let params = json!({ "session_id": session, "name": "undo", "arg": "1" });
     let undone = client.call("command.dispatch", params).await;
@@ -376,5 +376,30 @@ async fn the_model_makes_a_schedule_with_a_persons_approval_and_clients_manage_i
     assert_eq!(client.refused("cron.manage", manage("run")).await, 4009);
     client.call("cron.manage", manage("remove")).await;
     assert_eq!(client.refused("cron.manage", manage("show")).await, 4007);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn plan_mode_and_how_much_the_model_thinks_are_switched_by_their_commands() {
+    let server = TestServer::start(echo()).await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    let run = |command: &str| json!({ "session_id": session, "command": command });
+    let thinks = client.call("slash.exec", run("/reasoning high")).await;
+    assert_eq!(thinks["output"], "reasoning from the next request on: high\n", "{thinks}");
+    assert_eq!(client.call("slash.exec", run("/reasoning")).await["output"], "high\n");
+    assert_eq!(client.refused("slash.exec", run("/reasoning much")).await, 4002);
+    let on = client.call("slash.exec", run("/plan")).await;
+    assert!(on["output"].as_str().unwrap().starts_with("plan mode is on"), "{on}");
+    let off = client.call("slash.exec", run("/plan off")).await;
+    assert!(off["output"].as_str().unwrap().starts_with("plan mode is off"), "{off}");
+    let said = client.call("slash.exec", run("/plan paint the door")).await;
+    assert_eq!((&said["type"], &said["message"]), (&json!("prompt"), &json!("paint the door")));
+    client.say(&session, "hi").await;
+    let request = &server.model.requests()[0];
+    assert_eq!(request.body["reasoning_effort"], "high");
+    assert!(request.tool_names().contains(&"present_plan"), "{:?}", request.tool_names());
+    // Only a terminal has a clipboard and a directory to write into.
+    assert_eq!(client.refused("slash.exec", run("/copy")).await, 4007);
     server.end().await;
 }
