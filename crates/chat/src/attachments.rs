@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use vestal_model::{Image, Part, UserMessage};
 use vestal_tui::{format, mentioned_paths, pasted_path};
@@ -25,42 +25,88 @@ pub struct WithImages {
     pub errors: Vec<ChatError>,
 }
 
+/// Files that go with one message.
+const MOST_FILES: usize = 20;
+
+/// Bytes of text files that go with one message.
+const MOST_TEXT_TOGETHER: u64 = 256 << 10;
+
 /// Attaches the files that a text names: images as `@path` or as a plain path, as terminals
 /// write dragged files, and text files as `@path`. Names of missing files stay plain text.
 pub fn attach(text: String, home: Option<&Path>) -> WithImages {
+    let typed = text.clone();
+    attach_typed(text, &typed, home)
+}
+
+/// Attaches the files that `typed` names to `text`, which also has what was pasted: somebody else
+/// may have written that, and names what it likes.
+pub(crate) fn attach_typed(text: String, typed: &str, home: Option<&Path>) -> WithImages {
     let mut found = WithImages {
         message: UserMessage { parts: Vec::new() },
         attached: Vec::new(),
         errors: Vec::new(),
     };
-    let mut images = Vec::new();
-    for path in paths(&text, home).into_iter().filter(|path| is_image(path)) {
+    let mut parts = Vec::new();
+    for path in paths(typed, home).into_iter().filter(|path| is_image(path)) {
+        if parts.len() >= MOST_FILES {
+            found.errors.push(too_many(&path));
+            continue;
+        }
         match read_image(&path) {
             Ok((image, size)) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 found.attached.push(format!("{name}, {}", format::bytes(size)));
-                images.push(Part::Image(image));
+                parts.push(Part::Image(image));
             }
             Err(failure) => found.errors.push(failure),
         }
     }
-    for mentioned in mentioned_texts(&text) {
-        match mentioned {
-            Ok(file) => {
+    let mut left = MOST_TEXT_TOGETHER;
+    for path in mentioned_text_paths(typed) {
+        if parts.len() >= MOST_FILES {
+            found.errors.push(too_many(&path));
+            continue;
+        }
+        match read_text_file(&path, left.min(MOST_TEXT_BYTES)) {
+            Some(Ok(file)) => {
+                left = left.saturating_sub(file.size);
                 found.attached.push(file.about);
-                images.push(file.part);
+                parts.push(file.part);
             }
-            Err(failure) => found.errors.push(failure),
+            Some(Err(failure)) => found.errors.push(failure),
+            None => {}
         }
     }
     found.message.parts.push(Part::Text { text });
-    found.message.parts.extend(images);
+    found.message.parts.extend(parts);
     found
 }
 
+/// Returns what the user wrote of a message, without the files that went with it.
+pub(crate) fn written_text(message: &UserMessage) -> String {
+    let texts = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text } if !text.starts_with(ATTACHED) => Some(text.as_str()),
+        Part::Text { .. } | Part::Image(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// How the text of an attached file begins.
+const ATTACHED: &str = "[The file ";
+
+fn too_many(path: &Path) -> ChatError {
+    ChatError {
+        problem: format!(
+            "@{} was not attached: a message takes {MOST_FILES} files",
+            path.display()
+        ),
+        advice: vec!["name it in the next message".to_owned()],
+    }
+}
+
 /// Reports whether a text names a file to attach.
-pub(crate) fn names_any(text: &str, home: Option<&Path>) -> bool {
-    paths(text, home).iter().any(|path| is_image(path)) || names_text_file(text)
+pub(crate) fn names_any(typed: &str, home: Option<&Path>) -> bool {
+    paths(typed, home).iter().any(|path| is_image(path)) || names_text_file(typed)
 }
 
 /// Reads an image; its format is detected from its content.
@@ -154,6 +200,8 @@ pub(crate) struct AttachedText {
     pub(crate) part: Part,
     /// A description of the file.
     pub(crate) about: String,
+    /// Bytes of it that are attached.
+    size: u64,
 }
 
 /// Reports whether a text mentions a text file.
@@ -161,47 +209,52 @@ pub(crate) fn names_text_file(text: &str) -> bool {
     mentioned_paths(text).iter().any(|(_, path)| path.is_file() && !is_image(path))
 }
 
-/// Reads the text files that a text mentions. A path that cannot be attached is an error, so
-/// that nobody believes it was read.
-pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<AttachedText, ChatError>> {
-    let mut seen = Vec::new();
-    let mut found = Vec::new();
-    for (_, path) in mentioned_paths(words) {
-        if is_image(&path) || seen.contains(&path) {
-            continue;
+/// Returns the paths that a text mentions and that name no image, each once.
+fn mentioned_text_paths(text: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for (_, path) in mentioned_paths(text) {
+        if !is_image(&path) && !found.contains(&path) {
+            found.push(path);
         }
-        if let Some(read) = read_text_file(&path) {
-            found.push(read);
-        }
-        seen.push(path);
     }
     found
 }
 
-fn read_text_file(path: &Path) -> Option<Result<AttachedText, ChatError>> {
+/// Reads a text file that is mentioned, up to `most` bytes. A path that cannot be attached is an
+/// error, so that nobody believes it was read; nothing is what names no file.
+fn read_text_file(path: &Path, most: u64) -> Option<Result<AttachedText, ChatError>> {
     let name = path.display();
-    let failure = |problem: String, advice: &str| {
+    let failure = |why: &str, advice: &str| {
         let advice = if advice.is_empty() { Vec::new() } else { vec![advice.to_owned()] };
-        Some(Err(ChatError { problem, advice }))
+        Some(Err(ChatError { problem: format!("@{name} was not attached: {why}"), advice }))
     };
     let Ok(metadata) = std::fs::metadata(path) else {
         // `@somebody` is plain text; `@notes.txt` and `@src/main.rs` are paths.
         let is_file = path.extension().is_some() || path.components().count() > 1;
-        let problem = format!("@{name} was not attached: no such file");
-        return if is_file { failure(problem, "") } else { None };
+        return if is_file { failure("no such file", "") } else { None };
     };
     if metadata.is_dir() {
-        let problem = format!("@{name} was not attached: it is a directory");
-        return failure(problem, "name a file in it");
+        return failure("it is a directory", "name a file in it");
     }
     // Checked before opening: opening a pipe would wait for a writer.
     if !metadata.is_file() {
-        return failure(format!("@{name} was not attached: it is not a regular file"), "");
+        return failure("it is not a regular file", "");
+    }
+    if let Some(real) = leads_outside(path) {
+        let why = format!("it is a link that leads out of this directory, to {}", real.display());
+        return failure(&why, "to attach it, name that file itself");
+    }
+    if most == 0 {
+        let most = format::bytes(MOST_TEXT_TOGETHER);
+        return failure(
+            &format!("the other files of this message take up the {most} that it may have"),
+            "name it in the next message",
+        );
     }
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_TEXT_BYTES).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     if let Err(error) = read {
-        return failure(format!("@{name} was not attached: {error}"), "");
+        return failure(&error.to_string(), "");
     }
     let whole = format::bytes(metadata.len());
     let valid = match std::str::from_utf8(&bytes) {
@@ -211,10 +264,18 @@ fn read_text_file(path: &Path) -> Option<Result<AttachedText, ChatError>> {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
         }
         Err(_) => {
-            let problem = format!("@{name} was not attached: it is not text");
-            return failure(problem, "copy it into the sandbox with `vestal cp`");
+            return failure("it is not text", "copy it into the sandbox with `vestal cp`");
         }
     };
+    if valid.contains('\0') {
+        return failure("it is not text", "copy it into the sandbox with `vestal cp`");
+    }
+    if is_private_key(valid) {
+        return failure(
+            "it has a private key in it, which models need not see",
+            "copy it into the sandbox with `vestal cp` if a program there needs it",
+        );
+    }
     let is_cut = metadata.len() > valid.len() as u64;
     let (about, cut) = if is_cut {
         let shown = format::bytes(valid.len() as u64);
@@ -225,8 +286,31 @@ fn read_text_file(path: &Path) -> Option<Result<AttachedText, ChatError>> {
     } else {
         (format!("{name}, {whole}"), String::new())
     };
-    let text = format!("[The file {name}, attached by the user{cut}:]\n{valid}");
-    Some(Ok(AttachedText { part: Part::Text { text }, about }))
+    let size = valid.len() as u64;
+    let text = format!("{ATTACHED}{name}, attached by the user{cut}:]\n{valid}");
+    Some(Ok(AttachedText { part: Part::Text { text }, about, size }))
+}
+
+/// Returns where a path leads that reads as one below the directory that the user is in and is not:
+/// whoever wrote the link chose that file, and not whoever typed the path.
+fn leads_outside(path: &Path) -> Option<PathBuf> {
+    let reads_as_below =
+        path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !reads_as_below {
+        return None;
+    }
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok()?;
+    let real = path.canonicalize().ok()?;
+    (!real.starts_with(here)).then_some(real)
+}
+
+/// Reports whether a text has a private key in it, by the line that begins one.
+fn is_private_key(text: &str) -> bool {
+    text.lines().any(|line| {
+        let label = line.trim().strip_prefix("-----BEGIN ").and_then(|it| it.strip_suffix("-----"));
+        label.is_some_and(|label| label.contains("PRIVATE KEY"))
+            || line.starts_with("PuTTY-User-Key-File-")
+    })
 }
 
 #[cfg(test)]

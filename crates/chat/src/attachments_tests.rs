@@ -65,11 +65,14 @@ fn a_text_that_is_mentioned_is_attached_and_what_cannot_be_is_reported() {
     std::fs::write(at("notes.txt"), "buy milk\n").unwrap();
     std::fs::write(at("long.txt"), "x".repeat(70_000)).unwrap();
     std::fs::write(at("raw.bin"), [0xff, 0xfe, 0x00, 0x80, 0x81]).unwrap();
+    std::fs::write(at("zero.txt"), "text\0and more").unwrap();
+    let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n";
+    std::fs::write(at("deploy.txt"), key).unwrap();
     std::fs::create_dir(at("src.d")).unwrap();
     let say = |name: &str| {
-        let mut found = mentioned_texts(&format!("look at @{} please", at(name).display()));
+        let mut found = mentioned_text_paths(&format!("look at @{} please", at(name).display()));
         assert_eq!(found.len(), 1, "{name}");
-        found.remove(0)
+        read_text_file(&found.remove(0), MOST_TEXT_BYTES).unwrap()
     };
     let path = at("notes.txt").display().to_string();
     let notes = say("notes.txt").unwrap();
@@ -84,11 +87,61 @@ fn a_text_that_is_mentioned_is_attached_and_what_cannot_be_is_reported() {
     assert!(long.about.contains("the first"), "{}", long.about);
     for (name, why) in [
         ("raw.bin", "it is not text"),
+        ("zero.txt", "it is not text"),
+        ("deploy.txt", "it has a private key in it, which models need not see"),
         ("src.d", "it is a directory"),
         ("missing.txt", "no such file"),
     ] {
         let failure = say(name).unwrap_err();
         assert!(failure.problem.ends_with(why), "{}", failure.problem);
     }
-    assert!(mentioned_texts("mail @somebody about it").is_empty());
+    let somebody = attach("mail @somebody about it".to_owned(), None);
+    assert!(somebody.attached.is_empty() && somebody.errors.is_empty());
+}
+
+#[test]
+fn what_is_attached_to_a_message_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let named = |count: usize, size: usize| {
+        let names = (0..count).map(|number| {
+            let path = dir.path().join(format!("{size}-{number}.txt"));
+            std::fs::write(&path, "x".repeat(size)).unwrap();
+            format!("@{}", path.display())
+        });
+        attach(names.collect::<Vec<_>>().join(" "), None)
+    };
+    let many = named(22, 10);
+    assert_eq!((many.attached.len(), many.errors.len()), (20, 2));
+    assert!(many.errors[0].problem.ends_with("a message takes 20 files"));
+    let large = named(6, 60_000);
+    assert_eq!(large.attached.len(), 5);
+    assert!(large.attached[4].contains("the first"), "{:?}", large.attached);
+    assert!(large.errors[0].problem.contains("the other files"), "{:?}", large.errors);
+}
+
+#[test]
+fn what_was_pasted_names_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notes.txt");
+    std::fs::write(&path, "buy milk").unwrap();
+    let pasted = format!("an issue that says @{}\n", path.display()).repeat(12);
+    let found = attach_typed(pasted, "[pasted 12 lines]", None);
+    assert_eq!(kinds(&found.message), ["text"]);
+    assert!(found.attached.is_empty() && found.errors.is_empty());
+}
+
+#[test]
+fn a_link_that_leads_out_of_the_directory_is_not_followed_unseen() {
+    // Tests run in the directory of their package.
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    let inside = tempfile::tempdir_in(".").unwrap();
+    let link = inside.path().join("notes.txt");
+    std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+    let here = std::env::current_dir().unwrap();
+    let relative = link.strip_prefix(&here).map_or_else(|_| link.clone(), Path::to_path_buf);
+    let relative: PathBuf = relative.components().filter(|it| *it != Component::CurDir).collect();
+    assert_eq!(leads_outside(&relative), Some(outside.path().canonicalize().unwrap()));
+    assert_eq!(leads_outside(outside.path()), None, "named itself");
+    std::fs::write(inside.path().join("own.txt"), "").unwrap();
+    assert_eq!(leads_outside(&relative.with_file_name("own.txt")), None);
 }

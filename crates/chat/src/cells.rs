@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_agent::{ApprovalRequest, Question, Todo, TodoStatus};
-use vestal_tui::{Line, Span, Style, diff, format, style};
+use vestal_tui::{Line, Picker, Span, Style, diff, format, style};
 
 use crate::host::ChatError;
 use crate::output::OutputTail;
@@ -195,24 +195,82 @@ pub(crate) fn ended(done: &EndedTool<'_>) -> Vec<Line> {
 /// Items that are shown; `/status` shows all.
 const SHOWN: usize = 20;
 
-/// Renders the to-do list.
-pub(crate) fn todos(todos: &[Todo], width: usize) -> Vec<Line> {
+/// Renders what has changed in the to-do list; nothing if nothing has.
+pub(crate) fn todo_changes(before: &[Todo], now: &[Todo], width: usize) -> Vec<Line> {
+    let changed: Vec<&Todo> = now.iter().filter(|todo| !before.contains(todo)).collect();
+    let is_shorter = before.iter().any(|old| now.iter().all(|new| new.id != old.id));
+    if now.is_empty() && is_shorter {
+        return vec![Line::styled("  the to-do list is empty now", style::DIM)];
+    }
+    let mut lines: Vec<Line> =
+        changed.iter().take(SHOWN).flat_map(|todo| todo_lines(todo, width)).collect();
+    if changed.len() > SHOWN {
+        let more = format!("  … and {} more; /status shows all", changed.len() - SHOWN);
+        lines.push(Line::styled(more, style::DIM));
+    }
+    // Of a list that is seen for the first time nothing can be told apart from this.
+    if !before.is_empty() && (!lines.is_empty() || is_shorter) {
+        lines.push(Line::styled(format!("  {}", todo_count(now)), style::DIM));
+    }
+    lines
+}
+
+fn todo_lines(todo: &Todo, width: usize) -> Vec<Line> {
+    let style = match todo.status {
+        TodoStatus::InProgress => style::BOLD,
+        TodoStatus::Pending => vestal_tui::Style::default(),
+        TodoStatus::Completed | TodoStatus::Cancelled => style::DIM,
+    };
+    let words = format!("  {} {}", todo_mark(todo.status), one_line(&todo.content));
+    wrapped(&words, width, "      ", |_, text| Line::styled(text, style))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Counts what is done: `2 of 5 done`.
+fn todo_count(todos: &[Todo]) -> String {
+    let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+    let wanted = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled).count();
+    format!("{done} of {wanted} done")
+}
+
+/// Rows that the to-do list has while a turn runs.
+const TODO_ROWS: usize = 5;
+
+/// Renders the to-do list for the live area: how much is done, and what is done now and next. It is
+/// empty when nothing is left to do.
+pub(crate) fn todo_panel(todos: &[Todo], columns: usize, rows: u16) -> Vec<Line> {
+    let is_open =
+        |todo: &&Todo| matches!(todo.status, TodoStatus::InProgress | TodoStatus::Pending);
+    let mut open: Vec<&Todo> = todos.iter().filter(is_open).collect();
+    if open.is_empty() {
+        return Vec::new();
+    }
+    // What is being done comes first, else in the order of work.
+    open.sort_by_key(|todo| todo.status != TodoStatus::InProgress);
+    let most = (usize::from(rows) / 5).clamp(1, TODO_ROWS);
+    let head = Line::styled(format!("to do · {}", todo_count(todos)), style::DIM);
     let item = |todo: &Todo| {
         let style = match todo.status {
             TodoStatus::InProgress => style::BOLD,
-            TodoStatus::Pending => vestal_tui::Style::default(),
-            TodoStatus::Completed | TodoStatus::Cancelled => style::DIM,
+            _ => style::DIM,
         };
-        let content = todo.content.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words = format!("  {} {content}", todo_mark(todo.status));
-        wrapped(&words, width, "      ", |_, text| Line::styled(text, style))
+        let words = format!("{} {}", todo_mark(todo.status), one_line(&todo.content));
+        Line::styled(words, style)
     };
-    let mut lines: Vec<Line> = todos.iter().take(SHOWN).flat_map(item).collect();
-    if todos.len() > SHOWN {
-        let more = format!("  … and {} more; /status shows all", todos.len() - SHOWN);
-        lines.push(Line::styled(more, style::DIM));
+    if most == 1 {
+        let mut line = head;
+        if let Some(first) = open.first() {
+            line.push(Span::new(" · ", style::DIM));
+            line.append(item(first));
+        }
+        return vec![line.cut(columns)];
     }
-    lines
+    let items = open.into_iter().take(most - 1);
+    let items = items.map(|todo| item(todo).prefixed(Span::plain("  ")).cut(columns));
+    std::iter::once(head.cut(columns)).chain(items).collect()
 }
 
 /// Returns the mark of a status.
@@ -294,6 +352,19 @@ pub(crate) fn clarification(question: &Question, frame: QuestionFrame) -> Questi
 /// Renders a question of a slash command.
 pub(crate) fn choice(question: &Question, frame: QuestionFrame) -> QuestionView {
     question_view(&question.question, &question.choices, frame)
+}
+
+/// Rows of a list to choose from.
+const LIST: usize = 12;
+
+/// Renders a list to choose from; what is typed to narrow it is the input.
+pub(crate) fn picker(title: &str, picker: &Picker, frame: QuestionFrame) -> QuestionView {
+    let width = frame.width;
+    let mut lines = wrapped(title, width, "  ", |_, text| Line::styled(text, style::YELLOW));
+    let room = usize::from(frame.rows).saturating_sub(AROUND + lines.len());
+    lines.extend(picker.lines(width, room.clamp(1, LIST)));
+    lines.push(Line::styled("Enter chooses · Esc cancels", style::DIM).cut(width));
+    QuestionView { lines, is_folded: false }
 }
 
 fn question_view(question: &str, choices: &[String], frame: QuestionFrame) -> QuestionView {

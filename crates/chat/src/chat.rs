@@ -8,14 +8,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use vestal_agent::approvals::Guard;
-use vestal_agent::{Agent, Conversation, ConversationSandbox, Notebook, TurnEvent};
+use vestal_agent::slash::describe_reasoning;
+use vestal_agent::{
+    Agent, Conversation, ConversationSandbox, ModeSwitch, Notebook, Todo, TurnEvent,
+};
 use vestal_config::Settings;
 use vestal_conversations::ConversationId;
+use vestal_model::ReasoningOptions;
 use vestal_runtime::Termination;
 use vestal_tui::{Editor, Line, Screen, TerminalInput};
 
 use crate::cells;
+use crate::clipboard::PastedImages;
 use crate::conversation::{ConversationSlot, QueuedTurn};
+use crate::file_search::FileSearch;
 use crate::host::{ChatError, ChatHost, HostMessage};
 use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
 use crate::output::{FoldedOutputs, OutputTails};
@@ -69,6 +75,11 @@ pub(crate) struct Chat {
     pub(crate) typed_at: Option<Instant>,
     pub(crate) hint: Option<Hint>,
     pub(crate) menu: MenuTrigger,
+    /// Where the mention begins whose menu the user closed.
+    pub(crate) closed_mention: Option<usize>,
+    pub(crate) file_search: FileSearch,
+    pub(crate) pasted_images: PastedImages,
+    pub(crate) todos: TodoDisplay,
     pub(crate) leaving: Option<ChatExit>,
     pub(crate) epoch: Instant,
     pub(crate) drawn_at: Option<Instant>,
@@ -82,7 +93,12 @@ pub(crate) struct ConversationInfo {
     pub(crate) sandbox: ConversationSandbox,
     pub(crate) guard: Arc<Guard>,
     pub(crate) model: String,
+    /// The model with its provider: `PROVIDER:MODEL`.
+    pub(crate) endpoint: String,
     pub(crate) notebook: Notebook,
+    pub(crate) mode: ModeSwitch,
+    /// How much the model thinks, in a word; empty where that is left to the provider.
+    pub(crate) reasoning: String,
 }
 
 /// A message from the work that runs in the conversation.
@@ -96,6 +112,15 @@ pub(crate) enum WorkMessage {
     JobNews(String),
 }
 
+/// What is shown of the model's to-do list.
+#[derive(Debug, Default)]
+pub(crate) struct TodoDisplay {
+    /// The list as it was printed last.
+    pub(crate) printed: Vec<Todo>,
+    /// Whether the running turn has changed it: one of an earlier task is not shown.
+    pub(crate) is_in_use: bool,
+}
+
 /// Why the completion menu is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum MenuTrigger {
@@ -104,6 +129,8 @@ pub(crate) enum MenuTrigger {
     Requested,
     /// The user started to type a slash command.
     Automatic,
+    /// The user types `@` and a path.
+    Mention,
 }
 
 /// A short-lived hint in the status line.
@@ -123,7 +150,16 @@ impl ConversationInfo {
                 .endpoint()
                 .map(|endpoint| endpoint.model.clone())
                 .unwrap_or_default(),
+            endpoint: conversation
+                .endpoint()
+                .map(|endpoint| format!("{}:{}", endpoint.name, endpoint.model))
+                .unwrap_or_default(),
             notebook: conversation.notebook().clone(),
+            mode: conversation.mode_switch(),
+            reasoning: match conversation.reasoning() {
+                ReasoningOptions::AUTO => String::new(),
+                options => describe_reasoning(options),
+            },
         }
     }
 }

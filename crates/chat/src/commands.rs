@@ -2,8 +2,10 @@
 
 mod agent;
 mod conversations;
+mod export;
 mod sandbox;
 
+use std::path::Path;
 use std::time::Duration;
 
 use vestal_agent::Question;
@@ -13,14 +15,17 @@ use vestal_agent::slash::{
     SlashCommand, SlashError, nearest, parse,
 };
 use vestal_conversations::ConversationFilter;
-use vestal_tui::{Completer as _, Line, Paths, Span, Suggestion, style};
+use vestal_tui::{
+    Completer as _, Line, Paths, Picker, PickerItem, Span, Suggestion, mention_at,
+    mention_suggestions, style,
+};
 
 use crate::chat::Chat;
 use crate::host::ChatError;
 use crate::input;
 use crate::questions::PendingQuestion;
 
-pub(crate) use conversations::store_error;
+pub(crate) use conversations::{go_back, store_error};
 
 /// Executes a slash command.
 pub(crate) async fn execute(chat: &mut Chat, invocation: Invocation) {
@@ -42,11 +47,15 @@ pub(crate) async fn execute(chat: &mut Chat, invocation: Invocation) {
         (_, "stop") => sandbox::stop(chat, &invocation).await,
         (_, "quit") => chat.quit(),
         (_, "model") => agent::model(chat, &invocation).await,
+        (_, "reasoning") => agent::reasoning(chat, &invocation).await,
+        (_, "plan") => agent::plan(chat, &invocation).await,
         (_, "tools") => agent::tools(chat, &invocation).await,
         (_, "yolo") => agent::yolo(chat, &invocation),
         (_, "approvals") => agent::approvals(chat, &invocation),
         (_, "sandbox") => sandbox::sandbox(chat, &invocation).await,
         (_, "jobs") => sandbox::jobs(chat, &invocation).await,
+        (_, "copy") => export::copy(chat, &invocation).await,
+        (_, "save") => export::save(chat, &invocation).await,
         (_, "help") => help(chat, &invocation),
         // A command of the table that the chat does not implement.
         (_, name) => chat.warn(&format!("/{name} is not available in the chat")),
@@ -64,7 +73,7 @@ pub(crate) fn report_parse_error(chat: &mut Chat, error: &SlashError) {
 fn wait_for_turn(chat: &mut Chat, invocation: &Invocation) {
     let name = invocation.command.name;
     chat.note(&format!(
-        "/{name} cannot run during a turn; wait, or interrupt the turn with Ctrl-C or /stop"
+        "/{name} cannot run during a turn; wait, or interrupt the turn with Esc or /stop"
     ));
     let typed = format!("/{name} {}", invocation.rest);
     put_into_input(chat, typed.trim_end());
@@ -95,6 +104,39 @@ pub(super) fn choose(
 ) {
     let question = Question { question: question.to_owned(), choices };
     chat.ask(PendingQuestion::Choose { question, then: Box::new(then) });
+}
+
+/// Rows and columns that a list to choose from with the arrow keys needs; with less it is a question
+/// with numbered answers.
+const LIST_ROWS: u16 = 9;
+const LIST_COLUMNS: u16 = 24;
+
+/// Answers that a numbered question has at most.
+const NUMBERED: usize = 10;
+
+/// Lets the user choose from a list, the one at `marked` first, and runs the command that `then`
+/// makes of the number of what was chosen, if any.
+pub(super) fn pick(
+    chat: &mut Chat,
+    title: &str,
+    mut items: Vec<PickerItem>,
+    marked: usize,
+    then: impl FnOnce(usize) -> Option<Invocation> + Send + 'static,
+) {
+    let size = chat.screen.size();
+    if size.rows < LIST_ROWS || size.columns < LIST_COLUMNS {
+        items.truncate(NUMBERED);
+        let choices: Vec<String> = items
+            .into_iter()
+            .map(|item| format!("{} {}", item.label, item.about).trim_end().to_owned())
+            .collect();
+        let offered = choices.clone();
+        return choose(chat, title, choices, move |answer| {
+            then(offered.iter().position(|choice| choice == answer)?)
+        });
+    }
+    let picker = Picker::new(items).with_marked(marked);
+    chat.ask(PendingQuestion::Pick { title: title.to_owned(), picker, then: Box::new(then) });
 }
 
 /// Asks for confirmation, and runs a command after a yes.
@@ -232,9 +274,47 @@ impl Chat {
         let (text, cursor) = (text.to_owned(), cursor);
         let found = match slash::complete(&text, cursor) {
             Some(completing) => self.of_command(completing).await,
-            None => Paths::here().complete(&text, cursor),
+            None => {
+                let mut found = Paths::here().complete(&text, cursor);
+                if found.is_empty() {
+                    found = self.files(&text, cursor).await;
+                }
+                found
+            }
         };
         self.editor.set_completions(found);
+    }
+
+    /// Offers files for the mention that is being written: those that begin as it does, then those
+    /// with its letters somewhere in their path.
+    pub(crate) async fn offer_files(&mut self) {
+        let (text, cursor) = self.editor.to_complete();
+        let (text, cursor) = (text.to_owned(), cursor);
+        let mut found = Paths::here().complete(&text, cursor);
+        for further in self.files(&text, cursor).await {
+            if found.iter().all(|known| known.text != further.text) {
+                found.push(further);
+            }
+        }
+        found.truncate(COMPLETIONS as usize);
+        // What is written out already needs no list.
+        let is_written =
+            |it: &Suggestion| text.get(it.replaces.clone()) == Some(it.text.trim_end());
+        if matches!(found.as_slice(), [only] if is_written(only)) {
+            found.clear();
+        }
+        self.editor.offer(found);
+    }
+
+    /// Returns the files below the directory whose paths have the letters of the mention.
+    async fn files(&mut self, text: &str, cursor: usize) -> Vec<Suggestion> {
+        let is_wanted = mention_at(text, cursor)
+            .is_some_and(|it| !it.path.is_empty() && !it.path.starts_with(['/', '~', '.']));
+        if !is_wanted {
+            return Vec::new();
+        }
+        let paths = self.file_search.paths(Path::new(".")).await;
+        mention_suggestions(text, cursor, paths.iter().map(String::as_str))
     }
 
     async fn of_command(&self, completing: slash::Completing) -> Vec<Suggestion> {
@@ -249,6 +329,12 @@ impl Chat {
             .into_iter()
             .map(|candidate| completion(candidate.text, candidate.about))
             .collect();
+        // Where the name of a command is typed: `typed` begins with its slash.
+        if let Some(name) = typed.strip_prefix('/').filter(|_| replaces.start == 0) {
+            let others = self.host.commands().into_iter();
+            let others = others.filter(|(other, _)| other.starts_with(name));
+            found.extend(others.map(|(other, about)| completion(format!("/{other} "), about)));
+        }
         let names = match wanted {
             Some(wanted) => {
                 let names = self.names(wanted, &typed, &verb);

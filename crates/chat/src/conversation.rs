@@ -216,6 +216,7 @@ impl Chat {
         let OpenedConversation { conversation, is_resumed, notices } = opened;
         let before = self.info.sandbox.sandbox_task();
         self.hold_conversation(Box::new(conversation));
+        self.todos.printed = self.info.notebook.read().todos;
         let task = self.info.sandbox.sandbox_task();
         if task != before {
             // The state of the other sandbox is not known yet.

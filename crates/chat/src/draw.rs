@@ -2,11 +2,14 @@
 
 use std::time::Instant;
 
+use vestal_agent::ConversationMode;
 use vestal_conversations::MessageKind;
 use vestal_model::Message;
 use vestal_sandbox::{TaskName, keys};
 use vestal_tui::{Line, Span, style};
 
+use crate::attachments::written_text;
+use crate::cells;
 use crate::chat::Chat;
 use crate::conversation::QueuedTurn;
 use crate::live::{EntryKind, TranscriptEntry};
@@ -44,9 +47,17 @@ impl Chat {
         };
         self.status.elapsed = self.slot.running().map(|running| running.since.elapsed());
         self.status.is_yolo = self.info.guard.is_yolo();
+        self.status.is_planning = self.info.mode.get() == ConversationMode::Plan;
+        self.status.reasoning.clone_from(&self.info.reasoning);
         let waiting = self.next_turns.iter().map(QueuedTurn::shown);
         let queued = self.live.queued.iter().map(|queued| queued.shown.clone());
         let queued = queued.chain(waiting).collect();
+        let todos = if self.todos.is_in_use && self.slot.running().is_some() {
+            let todos = self.info.notebook.read().todos;
+            cells::todo_panel(&todos, usize::from(size.columns), size.rows)
+        } else {
+            Vec::new()
+        };
         let view = view::compose(&Scene {
             columns: size.columns,
             rows: size.rows,
@@ -56,6 +67,7 @@ impl Chat {
             outside: self.waiting_for.as_ref().or(self.outside_status.as_ref()),
             tails: &self.tails,
             shows_more_output: self.shows_more_output,
+            todos,
             queued,
             question,
             input,
@@ -108,7 +120,7 @@ impl Chat {
         };
         let messages: Vec<&Message> = stored
             .iter()
-            .filter(|stored| stored.kind == MessageKind::Said)
+            .filter(|stored| stored.kind == MessageKind::Dialogue)
             .map(|stored| &stored.message)
             .collect();
         let mut lines = last_exchanges(&messages, self.width());
@@ -139,7 +151,7 @@ pub(crate) fn last_exchanges(messages: &[&Message], width: usize) -> Vec<Line> {
     }
     for message in &messages[*first..] {
         let (mark, text) = match message {
-            Message::User(user) => ("› ", user.text()),
+            Message::User(user) => ("› ", written_text(user)),
             Message::Assistant(answer) => ("  ", with_calls(answer)),
             Message::Tool(_) => continue,
         };

@@ -20,6 +20,12 @@ pub trait ChatHost: Send + Sync {
     /// Returns completions for the last word of a command.
     fn complete_command(&self, words: &[String]) -> Vec<String>;
 
+    /// Returns the names of the commands that [`ChatHost::expand_command`] knows, each with what it
+    /// does.
+    fn commands(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Returns the message that `/name words` stands for if no command has that name, for
     /// example a skill.
     fn expand_command(&self, name: &str, words: &str) -> Option<Result<String, ChatError>> {

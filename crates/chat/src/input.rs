@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use vestal_agent::slash::{self, SlashError};
 use vestal_runtime::Termination;
-use vestal_tui::{KeyCode, KeyPress, Reaction, Size, Submission, TerminalInput, bindings};
+use vestal_tui::{
+    KeyCode, KeyPress, Mention, Reaction, Size, Submission, TerminalInput, bindings, mention_at,
+};
 
-use crate::chat::{Chat, MenuTrigger};
+use crate::chat::{Chat, Hint, MenuTrigger};
 use crate::conversation::{InterruptState, QueuedTurn, WorkKind};
 use crate::host::ChatError;
 use crate::live::{EntryKind, TranscriptEntry};
@@ -20,6 +22,13 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Shown after the first Ctrl-C.
 const LEAVE: &str = "press Ctrl-C again to quit";
 
+/// Shown after the first Esc, with and without something in the input.
+const CLEAR: &str = "press Esc again to clear the input; Up brings it back";
+const GO_BACK: &str = "press Esc again to go back to an earlier message";
+
+/// Shown when an interrupt is under way already.
+const STOPPING: &str = "interrupting; Ctrl-C quits";
+
 impl Chat {
     /// Handles input of the user or the terminal.
     pub(crate) async fn input(&mut self, input: TerminalInput) {
@@ -31,6 +40,9 @@ impl Chat {
             TerminalInput::Paste(text) => {
                 if self.arm_question() {
                     self.question_paste(text);
+                } else if text.is_empty() {
+                    // What terminals paste of an image.
+                    self.paste_from_clipboard().await;
                 } else {
                     self.editor.paste(text);
                 }
@@ -42,6 +54,8 @@ impl Chat {
                 self.monitor.set_seen(is_focused);
                 return;
             }
+            // An answer that nobody waits for any more.
+            TerminalInput::Clipboard(_) => return,
             TerminalInput::Closed => self.leaving = Some(ChatExit::Closed),
         }
         self.is_dirty = true;
@@ -57,7 +71,7 @@ impl Chat {
         if key == KeyPress::control('c') {
             return self.control_c();
         }
-        self.hint = None;
+        let hint = self.hint.take();
         if key_action(key) == Some(KeyAction::Stop) {
             return self.stop();
         }
@@ -68,6 +82,9 @@ impl Chat {
             }
             return;
         }
+        if key == KeyPress::plain(KeyCode::Escape) && self.menu == MenuTrigger::Mention {
+            self.closed_mention = self.mention().map(|mention| mention.start);
+        }
         // The editor comes first: in a search, for example, a key has another meaning.
         match self.editor.key(key) {
             Reaction::Submit => {
@@ -75,12 +92,16 @@ impl Chat {
                 self.submit(submission).await;
             }
             Reaction::Complete => self.complete_or_close(key).await,
-            Reaction::Unused(key) => self.chat_key(key).await,
+            Reaction::Unused(key) => self.chat_key(key, hint).await,
+            // Another line of an open list is marked.
+            Reaction::Changed if self.editor.is_busy() => {}
             // Typing `/` lists the commands.
             Reaction::Changed if self.editor.text() == "/" => {
                 self.menu = MenuTrigger::Automatic;
                 self.complete().await;
             }
+            // So does typing a mention its files.
+            Reaction::Changed if is_typing(key) => self.offer_mention().await,
             Reaction::Nothing | Reaction::Changed => {}
         }
         if let Some(error) = self.editor.history_error() {
@@ -89,25 +110,53 @@ impl Chat {
     }
 
     /// Updates the completions. A menu that opened automatically closes after the name of
-    /// the command.
+    /// the command or the path.
     async fn complete_or_close(&mut self, key: KeyPress) {
         if key.code == KeyCode::Tab {
             self.menu = MenuTrigger::Requested;
         }
-        if self.menu == MenuTrigger::Automatic && self.editor.text().contains(char::is_whitespace) {
-            self.menu = MenuTrigger::Requested;
-            return self.editor.close_menu();
+        match self.menu {
+            MenuTrigger::Mention => return self.offer_mention().await,
+            MenuTrigger::Automatic if self.editor.text().contains(char::is_whitespace) => {
+                self.menu = MenuTrigger::Requested;
+                return self.editor.close_menu();
+            }
+            MenuTrigger::Automatic | MenuTrigger::Requested => {}
         }
         self.complete().await;
     }
 
-    /// Handles a key that the editor does not use.
-    async fn chat_key(&mut self, key: KeyPress) {
+    /// Returns the mention that is being written.
+    fn mention(&mut self) -> Option<Mention> {
+        let (text, cursor) = self.editor.to_complete();
+        mention_at(text, cursor)
+    }
+
+    /// Lists the files that fit the mention that is being written, unless the user has closed that
+    /// list.
+    async fn offer_mention(&mut self) {
+        let start = self.mention().map(|mention| mention.start);
+        if start.is_none() || self.closed_mention != start {
+            self.closed_mention = None;
+        }
+        if start.is_some() && self.closed_mention.is_none() {
+            self.menu = MenuTrigger::Mention;
+            self.offer_files().await;
+        } else {
+            self.editor.close_menu();
+            self.menu = MenuTrigger::Requested;
+        }
+    }
+
+    /// Handles a key that the editor does not use; `hint` is what was shown when it was pressed.
+    async fn chat_key(&mut self, key: KeyPress, hint: Option<Hint>) {
         if key == KeyPress::plain(KeyCode::Escape) {
-            if self.slot.running().is_some_and(|running| running.interrupt == InterruptState::No) {
-                self.interrupt();
-            }
-            return;
+            return self.escape(hint).await;
+        }
+        let is_back_tab =
+            key.code == KeyCode::BackTab || (key.code == KeyCode::Tab && key.modifiers.shift);
+        if is_back_tab && !key.modifiers.control && !key.modifiers.alt {
+            return Box::pin(self.cycle_mode()).await;
         }
         match key_action(key) {
             Some(KeyAction::Quit) => self.quit(),
@@ -115,8 +164,35 @@ impl Chat {
             Some(KeyAction::ShowOutput) => self.show_last_output(),
             Some(KeyAction::ToggleReasoning) => self.toggle_reasoning(),
             Some(KeyAction::Edit) => self.edit_externally().await,
+            Some(KeyAction::Paste) => self.paste_from_clipboard().await,
             Some(KeyAction::Stop) => self.stop(),
             None => {}
+        }
+    }
+
+    /// Interrupts running work. Where nothing runs, a second Esc clears the input, or goes back to an
+    /// earlier message if there is none.
+    async fn escape(&mut self, hint: Option<Hint>) {
+        let is_again = |words: &str| hint.is_some_and(|hint| hint.words == words);
+        match self.slot.running().map(|running| running.interrupt) {
+            Some(InterruptState::No) => self.interrupt(),
+            Some(InterruptState::Wanted | InterruptState::Sent) => self.hint(STOPPING, AGAIN),
+            None if !self.editor.is_empty() => {
+                if is_again(CLEAR) {
+                    self.editor.keep_draft();
+                    self.editor.set_text("");
+                } else {
+                    self.hint(CLEAR, AGAIN);
+                }
+            }
+            None if is_again(GO_BACK) => Box::pin(commands::go_back(self)).await,
+            None => {
+                let has_messages =
+                    self.conversation().is_some_and(|held| !held.messages().is_empty());
+                if has_messages {
+                    self.hint(GO_BACK, AGAIN);
+                }
+            }
         }
     }
 
@@ -169,24 +245,28 @@ impl Chat {
             },
             None => {}
         }
-        let running = self.slot.running().map(|running| running.what.clone());
         if let Some(command) = text.trim_start().strip_prefix('!').map(str::trim) {
-            match running {
-                _ if command.is_empty() => self.note("`!` needs a command, for example !ls"),
-                Some(_) => {
-                    self.note(
-                        "commands cannot run during a turn; wait, or press Ctrl-C to interrupt it",
-                    );
-                    self.editor.set_text(&text);
-                }
-                None => self.start_shell(command.to_owned()),
+            if command.is_empty() {
+                self.note("`!` needs a command, for example !ls");
+            } else if self.slot.running().is_some() {
+                self.note("commands cannot run during a turn; wait, or press Esc to interrupt it");
+                self.editor.set_text(&text);
+            } else {
+                self.start_shell(command.to_owned());
             }
             return;
         }
-        match running {
+        self.say(Submission { text, shown });
+    }
+
+    /// Says something to the model, now or as soon as it can hear it.
+    pub(crate) fn say(&mut self, submission: Submission) {
+        let Submission { text, shown } = submission;
+        match self.slot.running().map(|running| running.what.clone()) {
             // A running turn cannot take attachments.
             Some(WorkKind::Turn { .. } | WorkKind::JobNews)
-                if attachments::names_any(&text, self.home().as_deref()) =>
+                if self.pasted_images.names_any(&shown)
+                    || attachments::names_any(&shown, self.home().as_deref()) =>
             {
                 self.next_turns.push_back(QueuedTurn::Typed(Submission { text, shown }));
             }
@@ -253,11 +333,20 @@ impl Chat {
     }
 }
 
+/// Reports whether a key writes or erases: only then a list opens unasked.
+fn is_typing(key: KeyPress) -> bool {
+    let is_plain = !key.modifiers.control && !key.modifiers.alt;
+    is_plain
+        && matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace | KeyCode::Enter | KeyCode::Tab)
+}
+
 /// An action bound to a key of the chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyAction {
     /// Quit.
     Quit,
+    /// Paste from the clipboard.
+    Paste,
     /// Clear the screen.
     ClearScreen,
     /// Show more tool output.
@@ -271,7 +360,7 @@ pub(crate) enum KeyAction {
 }
 
 /// The keys, by their letters combined with Ctrl.
-const KEYS: [(char, &str, &str, KeyAction); 6] = [
+const KEYS: [(char, &str, &str, KeyAction); 7] = [
     (
         'o',
         "Ctrl-O",
@@ -286,14 +375,17 @@ const KEYS: [(char, &str, &str, KeyAction); 6] = [
         "clear the screen; the transcript stays in the scroll-back",
         KeyAction::ClearScreen,
     ),
+    ('v', "Ctrl-V", "paste the image that is in the clipboard, or its text", KeyAction::Paste),
     ('z', "Ctrl-Z", "suspend the chat; `fg` resumes it", KeyAction::Stop),
     ('d', "Ctrl-D", "quit, when the input is empty", KeyAction::Quit),
 ];
 
 /// Other rows of the help.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 7] = [
     ("Enter", "send; during a turn, the model reads it at its next step"),
     ("Esc", "interrupt the turn; the input stays"),
+    ("Esc Esc", "clear the input, or go back to an earlier message"),
+    ("Shift-Tab", "plan mode on and off"),
     ("Ctrl-C", "clear the input, else interrupt the turn, else (twice) quit"),
     ("!command", "run a command in the conversation's shell"),
     ("@path", "attach an image or a text file"),

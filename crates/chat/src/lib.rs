@@ -3,9 +3,11 @@
 pub mod attachments;
 mod cells;
 mod chat;
+mod clipboard;
 mod commands;
 mod conversation;
 mod draw;
+mod file_search;
 mod host;
 mod input;
 mod live;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vestal_agent::TurnEvent;
+use vestal_agent::{ConversationMode, TurnEvent};
 use vestal_conversations::ConversationId;
 use vestal_model::{Cost, FinishReason};
 use vestal_tui::{Line, Submission, format};
@@ -190,6 +190,17 @@ impl LiveTurn {
                 let message = self.take_queued(text);
                 entries.extend(self.end_answer());
                 entries.extend(entry(EntryKind::User, cells::user(&message.shown, self.width)));
+            }
+            TurnEvent::ModeChanged { mode } => {
+                let words = match mode {
+                    ConversationMode::Work => "plan mode is off: the agent carries out the plan",
+                    ConversationMode::Plan => "plan mode is on",
+                };
+                entries.push(Self::notice(cells::note(words, self.width)));
+            }
+            TurnEvent::PlanPresented { plan } => {
+                entries.extend(self.end_answer());
+                entries.extend(entry(EntryKind::Answer, self.answer.whole(&plan)));
             }
             TurnEvent::Warning { text } => {
                 entries.push(Self::notice(cells::warning(&text, self.width)));

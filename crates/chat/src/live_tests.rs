@@ -66,7 +66,7 @@ fn an_answer_that_was_cut_off_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn a_void_answer_is_reported_and_only_what_was_printed_is_said_to_break_off() {
+fn a_void_answer_is_reported_and_only_what_was_printed_counts_as_broken_off() {
     let (mut live, tails) = live();
     let discarded =
         || TurnEvent::Discarded { reason: "the stream broke".to_owned(), retry_after: None };

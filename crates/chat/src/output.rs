@@ -75,6 +75,15 @@ impl StreamedAnswer {
         self.held.extend(markdown.take_lines());
     }
 
+    /// Renders a text that is complete, apart from the answer.
+    pub(crate) fn whole(&self, text: &str) -> Vec<Line> {
+        let mut markdown = Markdown::new(self.width).colour(self.colour);
+        markdown.push(text);
+        let mut lines = markdown.take_lines();
+        lines.extend(markdown.finish());
+        lines
+    }
+
     /// Marks the text so far as final.
     pub(crate) fn settle(&mut self) {
         let lines = self.printed + self.held.len();

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 use vestal_agent::slash::Invocation;
-use vestal_agent::{Approval, ApprovalRequest, Human, Question};
-use vestal_tui::{Editor, History, KeyCode, KeyPress, Line, Reaction, Size, style};
+use vestal_agent::{Approval, ApprovalRequest, Human, PlanAnswer, Question};
+use vestal_tui::{
+    Editor, History, KeyCode, KeyPress, Line, Picker, PickerReaction, Reaction, Size, style,
+};
 
 use crate::cells::{self, QuestionFrame};
 use crate::chat::Chat;
@@ -44,10 +46,16 @@ pub(crate) enum PendingQuestion {
     Clarify { question: Question, reply: oneshot::Sender<String> },
     /// A slash command asks; the handler makes a command of the answer.
     Choose { question: Question, then: AnswerHandler },
+    /// A slash command lets the user choose from a list; the handler makes a command of the number
+    /// of what was chosen.
+    Pick { title: String, picker: Picker, then: PickHandler },
 }
 
 /// Makes a command of an answer. It runs before any input that follows the answer.
 pub(crate) type AnswerHandler = Box<dyn FnOnce(&str) -> Option<Invocation> + Send>;
+
+/// Makes a command of what was chosen from a list.
+pub(crate) type PickHandler = Box<dyn FnOnce(usize) -> Option<Invocation> + Send>;
 
 impl PendingQuestion {
     /// Waits until the question is abandoned.
@@ -55,7 +63,7 @@ impl PendingQuestion {
         match self {
             Self::Approve { reply, .. } => reply.closed().await,
             Self::Clarify { reply, .. } => reply.closed().await,
-            Self::Choose { .. } => std::future::pending().await,
+            Self::Choose { .. } | Self::Pick { .. } => std::future::pending().await,
         }
     }
 
@@ -64,8 +72,15 @@ impl PendingQuestion {
         match self {
             Self::Approve { reply, .. } => reply.is_closed(),
             Self::Clarify { reply, .. } => reply.is_closed(),
-            Self::Choose { .. } => false,
+            Self::Choose { .. } | Self::Pick { .. } => false,
         }
+    }
+}
+
+impl PendingQuestion {
+    /// Reports whether a slash command asks, and not the agent.
+    fn is_own(&self) -> bool {
+        matches!(self, Self::Choose { .. } | Self::Pick { .. })
     }
 }
 
@@ -75,6 +90,7 @@ impl std::fmt::Debug for PendingQuestion {
             Self::Approve { .. } => "Approve",
             Self::Clarify { .. } => "Clarify",
             Self::Choose { .. } => "Choose",
+            Self::Pick { .. } => "Pick",
         })
     }
 }
@@ -104,6 +120,19 @@ impl Human for ChatHuman {
         let question = question.clone();
         self.questions.send(PendingQuestion::Clarify { question, reply }).ok()?;
         answer.await.ok()
+    }
+
+    /// The plan is in the transcript by then: see `TurnEvent::PlanPresented`.
+    async fn approve_plan(&self, _: &str) -> PlanAnswer {
+        let question = Question {
+            question: "Shall the agent carry out the plan above? Other words say what to change."
+                .to_owned(),
+            choices: vec![PlanAnswer::APPROVE.to_owned(), PlanAnswer::REJECT.to_owned()],
+        };
+        match self.clarify(&question).await {
+            Some(answer) => PlanAnswer::from_words(&answer),
+            None => PlanAnswer::Reject,
+        }
     }
 }
 
@@ -152,12 +181,16 @@ pub(crate) struct ShownQuestion {
 impl ShownQuestion {
     fn new(pending: PendingQuestion, approval_timeout: Duration) -> Self {
         // A question of a slash command is expected, so it accepts keys at once.
-        let is_armed = matches!(&pending, PendingQuestion::Choose { .. });
+        let is_armed = pending.is_own();
+        let mut words = Editor::new(History::in_memory());
+        if let PendingQuestion::Pick { .. } = &pending {
+            words.set_placeholder("type to filter");
+        }
         Self {
             pending,
             since: Instant::now(),
             approval_timeout,
-            words: Editor::new(History::in_memory()),
+            words,
             seen: None,
             is_armed,
             is_printed: false,
@@ -185,6 +218,7 @@ impl ShownQuestion {
             }
             PendingQuestion::Clarify { question, .. } => cells::clarification(question, frame),
             PendingQuestion::Choose { question, .. } => cells::choice(question, frame),
+            PendingQuestion::Pick { title, picker, .. } => cells::picker(title, picker, frame),
         }
     }
 
@@ -201,6 +235,14 @@ impl ShownQuestion {
             | PendingQuestion::Choose { question, .. } => {
                 cells::dimmed(&format!("? {}", question.question), width)
             }
+            PendingQuestion::Pick { title, .. } => cells::dimmed(&format!("? {title}"), width),
+        }
+    }
+
+    /// Narrows a list to choose from to what is typed.
+    fn narrow(&mut self) {
+        if let PendingQuestion::Pick { picker, .. } = &mut self.pending {
+            picker.narrow(&self.words.text());
         }
     }
 
@@ -270,7 +312,9 @@ impl Chat {
     /// Moves the text of an unused answer into the input.
     pub(crate) fn return_answer_to_input(&mut self, asking: &ShownQuestion) {
         let words = asking.words.text();
-        if words.trim().is_empty() {
+        // What narrows a list is no message.
+        let is_filter = matches!(&asking.pending, PendingQuestion::Pick { .. });
+        if is_filter || words.trim().is_empty() {
             return;
         }
         let draft = self.editor.text();
@@ -298,7 +342,17 @@ impl Chat {
             self.approve(approval);
             return None;
         }
-        match asking.words.key(key) {
+        if let PendingQuestion::Pick { picker, .. } = &mut asking.pending
+            && let Some(reaction) = picker.key(key)
+        {
+            return match reaction {
+                PickerReaction::Moved => None,
+                PickerReaction::Chosen(index) => self.picked(index),
+            };
+        }
+        let reaction = asking.words.key(key);
+        asking.narrow();
+        match reaction {
             Reaction::Submit => self.answer(),
             Reaction::Unused(key) => {
                 match input::key_action(key) {
@@ -316,6 +370,7 @@ impl Chat {
     pub(crate) fn question_paste(&mut self, text: String) {
         if let Some(asking) = self.asking.front_mut() {
             asking.words.paste(text);
+            asking.narrow();
             self.is_dirty = true;
         }
     }
@@ -329,14 +384,20 @@ impl Chat {
                     self.answered(&asking, "unanswered");
                 }
             }
+            Some(PendingQuestion::Pick { .. }) => {
+                if let Some(asking) = self.asking.pop_front() {
+                    let mut lines = asking.whole(self.width());
+                    lines.extend(cells::dimmed("  nothing chosen", self.width()));
+                    self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
+                }
+            }
             None => {}
         }
     }
 
     /// Dismisses a question of a slash command. Returns whether there was one.
     pub(crate) fn dismiss_own(&mut self) -> bool {
-        let front = self.asking.front().map(|asking| &asking.pending);
-        let is_own = matches!(front, Some(PendingQuestion::Choose { .. }));
+        let is_own = self.asking.front().is_some_and(|asking| asking.pending.is_own());
         if is_own {
             self.dismiss();
         }
@@ -360,6 +421,8 @@ impl Chat {
             }
             PendingQuestion::Clarify { question, .. }
             | PendingQuestion::Choose { question, .. } => question,
+            // Enter is the list's.
+            PendingQuestion::Pick { .. } => return None,
         };
         let answer = read_answer(&words, &question.choices)?;
         let asking = self.asking.pop_front()?;
@@ -371,7 +434,23 @@ impl Chat {
                 None
             }
             PendingQuestion::Choose { then, .. } => then(&answer),
-            PendingQuestion::Approve { .. } => None,
+            PendingQuestion::Approve { .. } | PendingQuestion::Pick { .. } => None,
+        }
+    }
+
+    /// Takes what was chosen from a list.
+    fn picked(&mut self, index: usize) -> Option<Invocation> {
+        let asking = self.asking.pop_front()?;
+        let label = match &asking.pending {
+            PendingQuestion::Pick { picker, .. } => {
+                picker.marked().map(|(_, item)| item.label.clone()).unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        self.answered(&asking, &label);
+        match asking.pending {
+            PendingQuestion::Pick { then, .. } => then(index),
+            _ => None,
         }
     }
 
@@ -415,9 +494,9 @@ impl Chat {
             PendingQuestion::Approve { .. } => {
                 lines.extend(cells::dimmed(&format!("  {answer}"), width));
             }
-            PendingQuestion::Clarify { .. } | PendingQuestion::Choose { .. } => {
-                lines.extend(cells::user(answer, width));
-            }
+            PendingQuestion::Clarify { .. }
+            | PendingQuestion::Choose { .. }
+            | PendingQuestion::Pick { .. } => lines.extend(cells::user(answer, width)),
         }
         self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
     }

@@ -15,8 +15,10 @@ use vestal_runtime::{Termination, Terminations};
 use vestal_tui::{Colour, Editor, History, KeyPress, Line, Screen, TerminalInput, format};
 
 use crate::cells;
-use crate::chat::{Chat, ConversationInfo, MenuTrigger, WorkMessage};
+use crate::chat::{Chat, ConversationInfo, MenuTrigger, TodoDisplay, WorkMessage};
+use crate::clipboard::PastedImages;
 use crate::conversation::{ConversationSlot, FinishedWork, InterruptState};
+use crate::file_search::FileSearch;
 use crate::host::{ChatError, ChatHost, HostMessage, OpenTarget, OpenedConversation};
 use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
 use crate::output::{FoldedOutputs, OutputTails};
@@ -152,12 +154,17 @@ impl Chat {
             typed_at: None,
             hint: None,
             menu: MenuTrigger::default(),
+            closed_mention: None,
+            file_search: FileSearch::default(),
+            pasted_images: PastedImages::default(),
+            todos: TodoDisplay::default(),
             leaving: None,
             epoch: Instant::now(),
             drawn_at: None,
             is_dirty: true,
         };
         chat.hold_conversation(Box::new(conversation));
+        chat.todos.printed = chat.info.notebook.read().todos;
         if let Some(error) = unread {
             chat.warn(&format!("cannot read the input history: {error}"));
         }

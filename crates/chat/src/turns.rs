@@ -28,7 +28,7 @@ impl Chat {
             self.next_turns.push_back(QueuedTurn::Message(message));
             return;
         };
-        self.show_user(&words);
+        self.show_user(&attachments::written_text(&message));
         let what = WorkKind::Turn { before: count_user_messages(&words, &conversation), words };
         let chain = self.reload_endpoints(&conversation);
         self.spawn(conversation, what, |mut conversation, sink, _| async move {
@@ -47,6 +47,7 @@ impl Chat {
         let Submission { text, shown } = typed;
         self.show_user(&shown);
         let home = self.home();
+        let pasted = self.pasted_images.named(&shown);
         let what = WorkKind::Turn {
             before: count_user_messages(&text, &conversation),
             words: text.clone(),
@@ -55,10 +56,12 @@ impl Chat {
         self.spawn(conversation, what, |mut conversation, sink, sender| async move {
             let spare = text.clone();
             // Files may be on a slow disk; only this turn waits for them.
-            let found =
-                tokio::task::spawn_blocking(move || attachments::attach(text, home.as_deref()));
+            let found = tokio::task::spawn_blocking(move || {
+                attachments::attach_typed(text, &shown, home.as_deref())
+            });
             let message = match found.await {
-                Ok(found) => {
+                Ok(mut found) => {
+                    found.message.parts.extend(pasted.into_iter().map(Part::Image));
                     for attached in found.attached {
                         drop(sender.send(WorkMessage::Attached(attached)));
                     }
@@ -125,6 +128,7 @@ impl Chat {
         F: Future<Output = (Box<Conversation>, WorkOutcome)> + Send + 'static,
     {
         self.wakeup.stop();
+        self.todos.is_in_use = false;
         let control = conversation.control();
         let working = work(conversation, self.sink(), self.turn_event_sender.clone());
         let task = tokio::spawn(async move {
@@ -166,8 +170,8 @@ impl Chat {
         }
         let event = match turn_event {
             WorkMessage::Event(event) => event,
-            WorkMessage::Attached(picture) => {
-                let lines = cells::dimmed(&format!("  [image {picture}]"), self.width());
+            WorkMessage::Attached(file) => {
+                let lines = cells::dimmed(&format!("  [attached {file}]"), self.width());
                 return self.print(TranscriptEntry { kind: EntryKind::User, lines });
             }
             WorkMessage::JobNews(words) => return self.show_job_news(&words),
@@ -184,7 +188,10 @@ impl Chat {
             self.print(entry);
         }
         if is_listed {
-            let lines = cells::todos(&self.info.notebook.read().todos, self.width());
+            let todos = self.info.notebook.read().todos;
+            let lines = cells::todo_changes(&self.todos.printed, &todos, self.width());
+            self.todos.is_in_use |= !lines.is_empty();
+            self.todos.printed = todos;
             self.print(TranscriptEntry { kind: EntryKind::Tool, lines });
         }
         self.update_usage();

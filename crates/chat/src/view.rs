@@ -30,6 +30,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) tails: &'a OutputTails,
     /// Whether more than the last line of tool output is shown.
     pub(crate) shows_more_output: bool,
+    /// The to-do list, while a turn works on it.
+    pub(crate) todos: Vec<Line>,
     /// Messages that wait.
     pub(crate) queued: Vec<String>,
     /// The open question.
@@ -66,6 +68,9 @@ pub(crate) fn compose(scene: &Scene<'_>) -> LiveArea {
         scene.queued.iter().map(|words| cells::queued(words, columns)).collect();
     let queued = take(&mut room, queued);
     let work = take(&mut room, work(scene, columns));
+    // Only where an answer can still be read.
+    let todos = if scene.todos.len() * 2 < room { scene.todos.clone() } else { Vec::new() };
+    let todos = take(&mut room, todos);
     // A blank line separates different kinds, as in the transcript.
     let first = if scene.live.answer.is_begun() {
         Some(EntryKind::Answer)
@@ -77,11 +82,12 @@ pub(crate) fn compose(scene: &Scene<'_>) -> LiveArea {
         if is_apart && room > 1 { take(&mut room, vec![Line::empty()]) } else { Vec::new() };
     let mut answer_lines = answer(scene, room);
     // A blank line separates the answer from running work.
-    if !answer_lines.is_empty() && !work.is_empty() && answer_lines.len() < room {
+    let is_more = !work.is_empty() || !todos.is_empty();
+    if !answer_lines.is_empty() && is_more && answer_lines.len() < room {
         answer_lines.push(Line::empty());
     }
     let mut lines: Vec<Line> = Vec::with_capacity(most);
-    for part in [apart, answer_lines, work, queued, question, gap] {
+    for part in [apart, answer_lines, work, todos, queued, question, gap] {
         lines.extend(part);
     }
     let above = lines.len();
@@ -182,6 +188,10 @@ pub(crate) struct StatusLine {
     pub(crate) state: &'static str,
     /// Running background jobs.
     pub(crate) jobs: usize,
+    /// How much the model thinks, in a word; empty where that is left to the provider.
+    pub(crate) reasoning: String,
+    /// Whether the agent only plans.
+    pub(crate) is_planning: bool,
     /// Whether approvals are off.
     pub(crate) is_yolo: bool,
     /// Duration of the running turn.
@@ -190,7 +200,7 @@ pub(crate) struct StatusLine {
 
 impl StatusLine {
     /// Renders the line. Parts that do not fit are left out from the right, but never
-    /// `YOLO`.
+    /// `PLAN` and `YOLO`.
     pub(crate) fn line(&self, columns: usize) -> Line {
         let mut pieces: Vec<(String, Style)> = Vec::new();
         let mut put = |text: String, style: Style| {
@@ -198,14 +208,14 @@ impl StatusLine {
                 pieces.push((text, style));
             }
         };
-        put(self.model.clone(), style::DIM);
+        put(format!("{} {}", self.model, self.reasoning).trim().to_owned(), style::DIM);
         put(self.context(), self.context_style());
         put(self.cost(), style::DIM);
         put(self.sandbox_state(), style::DIM);
         if self.jobs > 0 {
             put(format::count(self.jobs, "job"), style::DIM);
         }
-        // Always shown: how to interrupt, and that approvals are off.
+        // Always shown: how to interrupt, that the agent only plans, and that approvals are off.
         let mut tail: Vec<Span> = Vec::new();
         if let Some(elapsed) = self.elapsed {
             if columns >= ROOM_FOR_HINT {
@@ -216,6 +226,9 @@ impl StatusLine {
             } else {
                 put(format::clock(elapsed), style::DIM);
             }
+        }
+        if self.is_planning {
+            tail.push(Span::new("PLAN", style::CYAN.bold()));
         }
         if self.is_yolo {
             tail.push(Span::new("YOLO", style::RED.bold()));

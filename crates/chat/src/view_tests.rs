@@ -1,4 +1,4 @@
-use vestal_agent::{ApprovalRequest, Question, TurnEvent};
+use vestal_agent::{ApprovalRequest, Question, Todo, TodoStatus, TurnEvent};
 use vestal_tui::{Colour, Editor, History};
 
 use super::*;
@@ -22,6 +22,8 @@ fn busy_status() -> StatusLine {
         sandbox: "native/default".to_owned(),
         state: "busy",
         jobs: 2,
+        reasoning: String::new(),
+        is_planning: false,
         is_yolo: true,
         elapsed: Some(Duration::from_secs(12)),
     }
@@ -70,6 +72,7 @@ fn busy(columns: u16, rows: u16, question: Vec<Line>) -> LiveArea {
         outside: None,
         tails: &tails,
         shows_more_output: false,
+        todos: Vec::new(),
         queued: vec!["and look at the board, too\nplease".to_owned()],
         question,
         input,
@@ -258,6 +261,8 @@ fn status() -> StatusLine {
         sandbox: "native/default".to_owned(),
         state: "up",
         jobs: 2,
+        reasoning: String::new(),
+        is_planning: false,
         is_yolo: false,
         elapsed: Some(Duration::from_secs(12)),
     }
@@ -309,4 +314,61 @@ fn unknown_values_are_left_out() {
         ..StatusLine::default()
     };
     assert_eq!(status.line(80).text(), "context 900 · ≥$0.0000");
+}
+
+fn todos(statuses: &[TodoStatus]) -> Vec<Todo> {
+    let todo = |(number, status): (usize, &TodoStatus)| Todo {
+        id: number.to_string(),
+        content: format!("step\n{number}"),
+        status: *status,
+    };
+    statuses.iter().enumerate().map(todo).collect()
+}
+
+fn texts(lines: &[Line]) -> Vec<String> {
+    lines.iter().map(Line::text).collect()
+}
+
+#[test]
+fn the_list_says_what_is_done_now_and_next_in_the_room_that_there_is() {
+    use TodoStatus::{Cancelled, Completed, InProgress, Pending};
+    let list = todos(&[Completed, Cancelled, Pending, InProgress, Pending]);
+    assert_eq!(
+        texts(&cells::todo_panel(&list, 80, 24)),
+        ["to do · 1 of 4 done", "  [>] step 3", "  [ ] step 2", "  [ ] step 4"]
+    );
+    assert_eq!(texts(&cells::todo_panel(&list, 80, 12)), ["to do · 1 of 4 done", "  [>] step 3"]);
+    assert_eq!(texts(&cells::todo_panel(&list, 30, 9)), ["to do · 1 of 4 done · [>] ste…"]);
+    assert!(cells::todo_panel(&todos(&[Completed, Cancelled]), 80, 24).is_empty());
+}
+
+#[test]
+fn only_what_changed_in_the_list_is_printed() {
+    use TodoStatus::{Completed, InProgress, Pending};
+    let before = todos(&[InProgress, Pending, Pending]);
+    let now = todos(&[Completed, InProgress, Pending]);
+    assert_eq!(
+        texts(&cells::todo_changes(&[], &before, 80)),
+        ["  [>] step 0", "  [ ] step 1", "  [ ] step 2"]
+    );
+    assert_eq!(
+        texts(&cells::todo_changes(&before, &now, 80)),
+        ["  [x] step 0", "  [>] step 1", "  1 of 3 done"]
+    );
+    assert_eq!(cells::todo_changes(&now, &now, 80), Vec::new(), "it was only read");
+    assert_eq!(texts(&cells::todo_changes(&now, &[], 80)), ["  the to-do list is empty now"]);
+    assert_eq!(texts(&cells::todo_changes(&now, &now[..2], 80)), ["  1 of 2 done"]);
+}
+
+#[test]
+fn plan_mode_and_how_much_the_model_thinks_are_always_seen() {
+    let mut status = busy_status();
+    status.is_planning = true;
+    status.reasoning = "high".to_owned();
+    for columns in [30, 60, 80, 140] {
+        let line = status.line(columns).text();
+        assert!(line.ends_with(" · PLAN · YOLO"), "{line}");
+        assert!(line.chars().count() <= columns, "{line}");
+    }
+    assert!(status.line(140).text().starts_with("some/model high · context"));
 }

@@ -1,7 +1,7 @@
 //! What a chat holds after a long conversation.
 
 use vestal_bench::Result;
-use vestal_bench::process::resident;
+use vestal_bench::program::resident;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 
 use crate::Plan;

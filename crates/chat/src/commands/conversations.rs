@@ -2,17 +2,24 @@
 
 use vestal_agent::slash::Invocation;
 use vestal_agent::{ChildrenUsage, CompressError};
-use vestal_conversations::{ConversationFilter, ConversationSummary, Error, ModelTotals, Totals};
+use vestal_conversations::{
+    ConversationFilter, ConversationSummary, Error, MessageKind, ModelTotals, Totals,
+};
+use vestal_model::{Message, UserMessage};
 use vestal_sandbox::backend::Confinement;
-use vestal_tui::{Line, format, style};
+use vestal_tui::{Line, PickerItem, format, style};
 
+use crate::attachments::written_text;
 use crate::cells::todo_mark;
 use crate::chat::Chat;
 use crate::commands::{self, put_into_input, report_usage_error};
 use crate::host::{ChatError, OpenTarget};
 
 /// Conversations that are offered.
-const OFFERED: u32 = 10;
+const OFFERED: u32 = 200;
+
+/// Words of a message that are offered.
+const WORDS: usize = 40;
 
 /// Characters of a title that are shown.
 const TITLE: usize = 48;
@@ -56,27 +63,54 @@ async fn offer_conversations(chat: &mut Chat) {
     if found.is_empty() {
         return chat.note("there is no other conversation to resume");
     }
-    let choices: Vec<String> = found.iter().map(in_a_line).collect();
+    let items = found.iter().map(item).collect();
     let ids: Vec<String> =
         found.iter().map(|summary| summary.conversation.id.to_string()).collect();
-    let offered = choices.clone();
-    commands::choose(chat, "Which conversation?", choices, move |answer| {
-        let chosen = offered.iter().position(|choice| choice == answer);
-        let name = chosen.and_then(|place| ids.get(place)).map_or(answer, String::as_str);
-        commands::parse_command(&format!("/resume {name}"))
+    commands::pick(chat, "Which conversation?", items, 0, move |chosen| {
+        commands::parse_command(&format!("/resume {}", ids.get(chosen)?))
     });
 }
 
-/// Describes a conversation in one line: title, id and last use.
-fn in_a_line(summary: &ConversationSummary) -> String {
+/// Describes a conversation: title, id and last use.
+fn item(summary: &ConversationSummary) -> PickerItem {
     let conversation = &summary.conversation;
     let title = conversation.title.as_deref().unwrap_or(&summary.preview);
-    let title = match title.char_indices().nth(TITLE) {
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let label = match title.char_indices().nth(TITLE) {
         Some((end, _)) => format!("{}…", &title[..end]),
-        None => title.to_owned(),
+        None => title,
     };
     let used = conversation.updated_at.to_zoned(jiff::tz::TimeZone::system());
-    format!("{title} ({}, {})", conversation.id.short(), used.strftime("%-d %b %H:%M"))
+    let about = format!("{}, {}", conversation.id.short(), used.strftime("%-d %b %H:%M"));
+    PickerItem { label, about }
+}
+
+/// Lets the user choose the message to go back to: it and all that follows are taken back, and it is
+/// put into the input.
+pub(crate) async fn go_back(chat: &mut Chat) {
+    let stored = match chat.agent.store().messages(&chat.info.id).await {
+        Ok(stored) => stored,
+        Err(error) => return chat.show_error(&store_error(&error)),
+    };
+    // The newest first: its number is that of the turns to take back.
+    let dialogue = stored.iter().rev().filter(|stored| stored.kind == MessageKind::Dialogue);
+    let prompts = dialogue.filter_map(|stored| match &stored.message {
+        Message::User(message) => Some(message),
+        Message::Assistant(_) | Message::Tool(_) => None,
+    });
+    let label = |message: &UserMessage| {
+        let text = written_text(message);
+        let text = text.split_whitespace().take(WORDS).collect::<Vec<_>>().join(" ");
+        PickerItem { label: text, about: String::new() }
+    };
+    let items: Vec<PickerItem> = prompts.map(label).collect();
+    if items.is_empty() {
+        return chat.note("there is no message to go back to");
+    }
+    let title = "Go back to before which message? What was done in the sandbox stays done.";
+    commands::pick(chat, title, items, 0, |chosen| {
+        commands::parse_command(&format!("/undo {}", chosen + 1))
+    });
 }
 
 /// Branches the conversation.
@@ -168,7 +202,7 @@ pub(super) async fn undo(chat: &mut Chat, invocation: &Invocation) {
     refresh(chat);
     // The undone message is often edited and sent again.
     if let Some(message) = undone.first_message {
-        put_into_input(chat, &message.text());
+        put_into_input(chat, &written_text(&message));
     }
 }
 

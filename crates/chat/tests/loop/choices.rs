@@ -17,9 +17,9 @@ async fn what_is_typed_after_a_choice_belongs_to_what_was_chosen() {
             person.sees("a new conversation in the same sandbox").await;
             hears(&person, "two").await;
             person.submits("/resume");
-            person.sees("[1] one (").await;
+            person.sees("› one  ").await;
             // Nothing is waited for between the two.
-            person.submits("1");
+            person.submits("on");
             person.submits("three");
             person.sees("heard three").await;
             rests(&person).await;
@@ -38,10 +38,10 @@ async fn ctrl_c_leaves_a_choice_and_not_the_chat() {
             person.submits("/new");
             person.sees("a new conversation in the same sandbox").await;
             person.submits("/resume");
-            person.sees("[1] one (").await;
+            person.sees("Enter chooses · Esc cancels").await;
             person.presses(KeyPress::control('c'));
-            person.sees("unanswered").await;
-            person.sees_no("[1] one").await;
+            person.sees("nothing chosen").await;
+            person.sees_no("Enter chooses").await;
             assert!(!person.all().iter().any(|row| row.contains("press Ctrl-C again")));
             hears(&person, "two").await;
             person.leaves();

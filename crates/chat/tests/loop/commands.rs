@@ -32,10 +32,10 @@ pub(crate) async fn hears(person: &Person, words: &str) {
 
 /// Waits until nothing runs: the line at the bottom counts no time.
 pub(crate) async fn rests(person: &Person) {
-    let counts = |row: &String| {
-        let last = row.rsplit(" · ").next().unwrap_or_default();
-        last.strip_suffix('s').is_some_and(|time| time.parse::<u32>().is_ok())
-    };
+    let is_time =
+        |part: &str| part.strip_suffix('s').is_some_and(|time| time.parse::<u32>().is_ok());
+    // Behind it may stand that the agent only plans.
+    let counts = |row: &String| row.trim_end().split(" · ").any(is_time);
     person
         .sees_that("rest", |rows| {
             rows.iter().rfind(|row| !row.is_empty()).is_some_and(|row| !counts(row))
@@ -81,7 +81,7 @@ async fn an_unknown_command_is_reported_once_and_is_no_part_of_the_next_message(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_are_taken_back_for_good_and_said_again() {
+async fn turns_are_undone_for_good_and_sent_again() {
     let fixture = ChatFixture::new(shell());
     fixture
         .play(async |person| {
@@ -133,9 +133,9 @@ async fn a_new_conversation_begins_without_what_was_allowed_and_the_old_one_is_g
             assert_eq!(seen(&fixture), ["two"]);
             person.submits("/resume");
             person.sees("Which conversation?").await;
-            person.sees("[1] one (").await;
-            person.submits("1");
-            person.sees_no("[1] one").await;
+            person.sees("› one  ").await;
+            person.presses(KeyPress::plain(KeyCode::Enter));
+            person.sees_no("Enter chooses").await;
             greets(&person, 3).await;
             hears(&person, "three").await;
             assert_eq!(seen(&fixture), ["one", "three"]);
@@ -360,7 +360,7 @@ async fn tools_are_taken_and_given() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_is_told() {
+async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_gets_a_notice() {
     let fixture = ChatFixture::new(shell());
     fixture
         .play(async |person| {
@@ -394,7 +394,7 @@ async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_is_told(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
+async fn usage_and_state_are_shown_at_sixty_columns() {
     let mut fixture = ChatFixture::new(shell());
     fixture.size = Size { columns: 60, rows: 40 };
     fixture

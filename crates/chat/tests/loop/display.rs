@@ -198,7 +198,7 @@ async fn a_picture_by_its_path_goes_with_the_words() {
     fixture
         .play(async |person| {
             person.submits(&format!("what is @{} about?", picture.display()));
-            person.sees("[image shot.png, 13 B]").await;
+            person.sees("[attached shot.png, 13 B]").await;
             person.sees("a lantern").await;
             person.leaves();
         })

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Agent, AgentParts, Approval, ApprovalRequest, ConversationOptions, Human, PromptParts,
-    Question, Selection, Start, settings, tools,
+    Agent, AgentParts, Approval, ApprovalRequest, ConversationOptions, Human, PlanAnswer,
+    PromptParts, Question, Selection, Start, settings, tools,
 };
 use vestal_chat::{
     ChatError, ChatExit, ChatHost, ChatParts, ChatTerminal, HostMessage, OpenTarget,
@@ -141,6 +141,7 @@ impl ChatFixture {
             model: "scripted-model".to_owned(),
             context_length: Some(100_000),
             prices: None,
+            reasoning: vestal_model::ReasoningOptions::AUTO,
         };
         let terminal = Terminal::new(self.size);
         let (inputs, typed) = unbounded_channel();
@@ -368,6 +369,10 @@ impl Human for Clumsy {
     async fn clarify(&self, question: &Question) -> Option<String> {
         assert_ne!(question.question, BREAKS, "as it should");
         self.0.clarify(question).await
+    }
+
+    async fn approve_plan(&self, plan: &str) -> PlanAnswer {
+        self.0.approve_plan(plan).await
     }
 }
 

@@ -6,6 +6,8 @@ mod choices;
 mod commands;
 mod display;
 mod fixture;
+mod modes;
+mod picking;
 mod questions;
 mod shutdown;
 mod turns;

@@ -168,7 +168,7 @@ async fn an_answer_that_breaks_off_early_is_not_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
+async fn messages_that_did_not_reach_the_model_are_named_when_the_chat_is_left() {
     let fixture = ChatFixture::new(Script::replies([ScriptedReply::text("an answer")
         .chunked(2)
         .stall_after(1)]));
@@ -187,7 +187,7 @@ async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
+async fn messages_to_a_turn_that_breaks_come_back_and_the_chat_goes_on() {
     let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::tool_call("clarify", json!({"question": BREAKS})).hold_after(1),
         ScriptedReply::text("here I am again"),
@@ -211,7 +211,7 @@ async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_said_while_a_command_ran_comes_back_when_it_is_interrupted() {
+async fn messages_sent_while_a_command_ran_come_back_when_it_is_interrupted() {
     let marker = marker();
     let fixture = ChatFixture::new(Script::new());
     fixture

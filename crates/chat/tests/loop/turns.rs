@@ -142,7 +142,7 @@ async fn a_changed_file_is_shown_as_a_diff() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_said_while_the_model_works_is_queued_and_reaches_it() {
+async fn messages_sent_while_the_model_works_are_queued_and_reach_it() {
     let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
         ScriptedReply::text("as you wish"),
@@ -164,7 +164,7 @@ async fn what_is_said_while_the_model_works_is_queued_and_reaches_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_said_too_late_for_a_turn_is_the_next_one() {
+async fn a_message_that_comes_too_late_for_a_turn_begins_the_next_one() {
     let fixture = ChatFixture::new(Script::replies([
         ScriptedReply::text("the first answer").hold_after(1),
         ScriptedReply::text("the second answer"),
@@ -190,7 +190,7 @@ async fn what_is_said_too_late_for_a_turn_is_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_said_at_the_very_end_of_a_turn_is_not_lost() {
+async fn a_message_at_the_very_end_of_a_turn_is_not_lost() {
     let fixture =
         ChatFixture::new(Script::rules(
             [ReplyRule::always().reply(ScriptedReply::text("I hear."))],
