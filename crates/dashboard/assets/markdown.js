@@ -93,6 +93,11 @@ function cells(line) {
   return line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
 }
 
+/** Returns whether a table begins here, which it also does right below a paragraph. */
+function beginsTable([head, delimiters = ""]) {
+  return head.includes("|") && DELIMITERS.test(delimiters) && delimiters.includes("-");
+}
+
 /** Takes lines off the front as long as they are of one block, and returns it. */
 function block(lines, depth) {
   const line = lines[0];
@@ -119,7 +124,7 @@ function block(lines, depth) {
     return html`<blockquote>${blocks(inner, depth + 1)}</blockquote>`;
   }
   if (ITEM.test(line) && depth < MAX_DEPTH) return list(lines, depth);
-  if (line.includes("|") && DELIMITERS.test(lines[1] ?? "") && lines[1].includes("-")) {
+  if (beginsTable(lines)) {
     const head = cells(lines.shift());
     lines.shift();
     const rows = [];
@@ -128,7 +133,7 @@ function block(lines, depth) {
       <tbody>${rows.map((row) => html`<tr>${head.map((_, index) => html`<td>${inline(row[index] ?? "")}</td>`)}</tr>`)}</tbody></table></div>`;
   }
   const words = [lines.shift()];
-  while (lines.length && lines[0].trim() && ![FENCE, HEADING, RULE, QUOTE, ITEM].some((shape) => shape.test(lines[0]))) words.push(lines.shift());
+  while (lines.length && lines[0].trim() && ![FENCE, HEADING, RULE, QUOTE, ITEM].some((shape) => shape.test(lines[0])) && !beginsTable(lines)) words.push(lines.shift());
   return html`<p>${inline(words.join("\n"))}</p>`;
 }
 

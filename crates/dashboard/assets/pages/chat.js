@@ -186,7 +186,7 @@ function Input({ chat, state, isOpen, act, draft, setDraft }) {
             <button type="button" class="bad" disabled=${!isOpen} onClick=${() => act(() => chat.ask("session.interrupt"))}>Interrupt</button>`
         : html`<button disabled=${!isOpen || isEmpty}>Send</button>`}
       <label class="button">Picture<input class="hidden" type="file" accept=${KINDS.join(",")} multiple onChange=${choose} /></label>
-      <span class="quiet">Enter sends, Shift-Enter begins a line</span>
+      <span class="quiet of-keyboards">Enter sends, Shift-Enter begins a line</span>
     </div>
   </form>`;
 }

@@ -14,7 +14,7 @@ use crate::{WITHIN, browser, say};
 /// What a model may say: all that is rendered, and what must stay text.
 const MARKDOWN: &str = "## A heading\n\nSome **bold** and `code` words, a \
 [good link](https://example.org/a) and a [bad one](javascript:alert(1)).\n\n- one\n- two\n\n```sh\necho \
-<b>x</b>\n```\n\n| name | size |\n|---|---|\n| a | 1 |\n\n<img src=x onerror=\"document.title='owned'\">\n\
+<b>x</b>\n```\n\nTheir sizes:\n| name | size |\n|---|---|\n| a | 1 |\n\n<img src=x onerror=\"document.title='owned'\">\n\
 ![picture](https://example.org/p.png)\n";
 
 fn script() -> Script {
