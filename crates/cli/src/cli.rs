@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
 };
@@ -102,16 +102,63 @@ fn takes<A: Args>(verb: clap::Command) -> clap::Command {
 
 /// Reads the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    parse_line(std::env::args_os().collect())
+    parse_line(&std::env::args_os().collect::<Vec<_>>())
 }
 
-fn parse_line(line: Vec<OsString>) -> Result<Cli, clap::Error> {
-    match lean_command().try_get_matches_from(&line) {
+fn parse_line(line: &[OsString]) -> Result<Cli, clap::Error> {
+    match lean_command().try_get_matches_from(line) {
         Ok(matches) => read(&matches),
         Err(version) if version.kind() == ErrorKind::DisplayVersion => Err(version),
         // Help, suggestions and usage need the whole description.
-        Err(_) => read(&command().try_get_matches_from(line)?),
+        Err(_) => {
+            let matches = command().try_get_matches_from(line);
+            read(&matches.map_err(|error| suggest_verb(error, line))?)
+        }
     }
+}
+
+/// Words that are verbs of other programs, and the verb that is meant here.
+const FOREIGN_VERBS: [(&str, &str); 24] = [
+    ("ask", "chat"),
+    ("attach", "shell"),
+    ("board", "kanban"),
+    ("create", "run"),
+    ("delete", "rm"),
+    ("enter", "shell"),
+    ("exec", "run"),
+    ("history", "conversations"),
+    ("init", "model"),
+    ("list", "ps"),
+    ("login", "model"),
+    ("ls", "ps"),
+    ("models", "model"),
+    ("profiles", "profile"),
+    ("remove", "rm"),
+    ("resume", "chat"),
+    ("schedule", "cron"),
+    ("sessions", "conversations"),
+    ("settings", "config"),
+    ("setup", "model"),
+    ("ssh", "shell"),
+    ("start", "run"),
+    ("status", "ps"),
+    ("tail", "logs"),
+];
+
+/// Adds the verb that was probably meant to an error about one that there is not: clap knows those
+/// that look alike, and not those that mean the same.
+fn suggest_verb(mut error: clap::Error, line: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let first = line.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    let is_verb = first.is_some_and(|first| first.as_os_str() == typed.as_str());
+    let meant = FOREIGN_VERBS.iter().find(|(word, _)| is_verb && word == typed);
+    if let Some((_, meant)) = meant {
+        let meant = ContextValue::Strings(vec![(*meant).to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, meant);
+    }
+    error
 }
 
 /// Reads words that stand where those of the command line would, without the
@@ -324,7 +371,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &[&str]) -> Cli {
-        parse_line(line.iter().map(OsString::from).collect()).unwrap()
+        parse_line(&line.iter().map(OsString::from).collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
@@ -419,6 +466,20 @@ mod tests {
     }
 
     #[test]
+    fn a_verb_of_another_program_gets_the_one_that_is_meant() {
+        for (word, meant) in FOREIGN_VERBS {
+            assert!(command().find_subcommand(word).is_none(), "{word} is a verb");
+            assert!(command().find_subcommand(meant).is_some(), "{meant} is none");
+            let line = [NAME, word].map(OsString::from).to_vec();
+            let error = parse_line(&line).unwrap_err().to_string();
+            assert!(error.contains(&format!("'{meant}'")), "{word}: {error}");
+        }
+        let line = [NAME, "kanban", "tail"].map(OsString::from).to_vec();
+        let error = parse_line(&line).unwrap_err().to_string();
+        assert!(!error.contains("'logs'"), "{error}");
+    }
+
+    #[test]
     fn an_unknown_option_before_the_command_is_refused_with_a_suggestion() {
         let refused = |line: &[&str]| {
             let error = command().try_get_matches_from(line).unwrap_err();
@@ -434,7 +495,7 @@ mod tests {
             assert_eq!(kind, clap::error::ErrorKind::UnknownArgument, "{line:?}: {text}");
             assert!(text.contains(&format!("'{meant}'")), "{line:?}: {text}");
         }
-        // A short option has nothing near it; what to write instead is said.
+        // A short option has no similar one; the error names what to write instead.
         let (kind, text) = refused(&["vestal", "run", "-x", "true"]);
         assert_eq!(kind, clap::error::ErrorKind::UnknownArgument);
         assert!(text.contains("-- -x"), "{text}");

@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::error::CommandFailure;
 
 /// Says what is about to happen and asks whether it may. Where there is no
-/// terminal to ask on, that is refused with what would have been said; `verb`
+/// terminal to ask on, that is refused with the text of the question; `verb`
 /// says what was not done.
 pub(crate) fn is_confirmed(
     console: Console,

@@ -1,9 +1,12 @@
 //! Exit codes.
 
+use std::io;
 use std::process::ExitCode;
 
-use vestal_runtime::Termination;
+use vestal_runtime::{SignalListeners, Termination, Terminations};
 use vestal_worker::WorkerExit;
+
+use crate::error::CommandFailure;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,4 +72,18 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         exit.code().into()
     }
+}
+
+/// Everybody in this program who listens, so that the console knows whether a signal is its own to
+/// obey.
+static LISTENERS: SignalListeners = SignalListeners::new();
+
+/// Begins to listen. The signals no longer end the program by themselves.
+pub(crate) fn listen() -> io::Result<Terminations> {
+    LISTENERS.listen()
+}
+
+/// As [`listen`], for a command that cannot do without.
+pub(crate) fn listen_or_fail() -> Result<Terminations, CommandFailure> {
+    listen().map_err(|error| CommandFailure::io("listen for signals", &error))
 }

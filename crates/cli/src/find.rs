@@ -67,7 +67,7 @@ pub(crate) fn is_there(engine: &Engine, task: &TaskName) -> bool {
     engine.sandboxes_dir().join(engine.key(task).dir_name()).is_dir()
 }
 
-/// Refuses a task that there is nothing of, before anything is said about it.
+/// Refuses a task that there is nothing of, before anything is printed about it.
 pub(crate) async fn known(engine: &Engine, task: &TaskName) -> Result<(), CommandFailure> {
     if is_there(engine, task) {
         return Ok(());

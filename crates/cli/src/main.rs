@@ -13,7 +13,6 @@ mod find;
 mod follow;
 mod interact;
 mod reference;
-mod signals;
 mod transfer;
 mod values;
 
@@ -165,7 +164,7 @@ pub(crate) fn dispatch(
             Verb::Migrate(args) => Box::pin(migrate::run(context, args)).await,
             Verb::Model(args) => model::run(context, args).await,
             Verb::Profile(args) => profile::run(context, args).await,
-            Verb::Skills(args) => skills::run(context, args),
+            Verb::Skills(args) => skills::run(context, args).await,
             Verb::Usage(args) => usage::run(context, &args).await,
             Verb::Config(args) => config::run(context, args),
             Verb::Doctor(args) => doctor::run(context, args).await,

@@ -12,8 +12,7 @@ use crate::agent;
 use crate::cli::SandboxFlags;
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
-use crate::signals;
+use crate::exit::{self, Exit};
 
 /// How long the end may take: the editor has gone, and waits for this process.
 const END_WITHIN: Duration = Duration::from_millis(900);
@@ -57,7 +56,7 @@ pub(crate) struct AcpArgs {
 pub(crate) async fn run(context: &Context, args: AcpArgs) -> Result<Exit, CommandFailure> {
     let AcpArgs { task, backend, image, no_mount } = args;
     let settings = context.settings()?;
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let overrides = context.overrides(&SandboxFlags { backend, image, mount_cwd: false })?;
     let runtime = agent::build(context, &settings, &[]).await?;
     let engine = runtime.agent().engine().clone();

@@ -154,6 +154,15 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, C
     if let Some(command) = args.query.as_deref().and_then(host::parse_command) {
         return host::run_command(context, command).await;
     }
+    if args.query.is_none()
+        && !args.is_silent()
+        && interactive::is_dumb(context.environment())
+        && io::stdin().is_terminal()
+    {
+        return Err(CommandFailure::usage("a chat cannot be drawn on this terminal (TERM=dumb)")
+            .advise("ask one question: vestal chat -q 'what is to be done'")
+            .advise("or say what the terminal is: TERM=xterm-256color vestal chat"));
+    }
     // Read before signals are handled, so that Ctrl-C still ends the program.
     let question = question(context, &args).await?;
     let end = Box::pin(OneShot { context, args: &args }.run(question)).await;
@@ -216,7 +225,7 @@ fn unanswered(failure: &CommandFailure) -> ErrorView {
     failure.view().unwrap_or(unread)
 }
 
-/// Reports whether what the model said last is meant for the person who asked.
+/// Reports whether the last text of the model is meant for the person who asked.
 fn has_answer(outcome: &TurnOutcome) -> bool {
     matches!(outcome, TurnOutcome::Completed | TurnOutcome::BudgetExhausted)
 }

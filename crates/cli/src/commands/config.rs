@@ -1,8 +1,10 @@
 //! `vestal config`.
 
+use std::io::Read as _;
+
 use clap::{Args, Subcommand};
 use vestal_api::SettingValueView;
-use vestal_config::{SettingFinding, SettingRow, Severity};
+use vestal_config::{Secrecy, SettingFinding, SettingRow, Severity};
 
 use crate::console::{BOLD, Cell, Console, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
@@ -14,6 +16,9 @@ The first of these that has a value wins: --set, environment, .env, config.yaml,
 
 Example:
   vestal config set terminal.retention_seconds 2d";
+
+/// The most bytes of a value that is read from standard input.
+const MAX_VALUE: u64 = 1 << 20;
 
 /// Show, check and change settings.
 #[derive(Debug, Args)]
@@ -49,7 +54,8 @@ enum ConfigVerb {
     Set {
         /// Name of the key.
         key: String,
-        /// Value: plain text, or YAML if it begins with a quote or a bracket.
+        /// Value: plain text, or YAML if it begins with a quote or a bracket; `-` reads it from
+        /// standard input.
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
@@ -144,7 +150,32 @@ fn get(context: &Context, key: &str, json: bool) -> Result<Exit, CommandFailure>
 }
 
 fn set(context: &Context, key: &str, value: &str) -> Result<Exit, CommandFailure> {
-    let outcome = vestal_config::set(&context.settings()?, key, value)?;
+    let settings = context.settings()?;
+    let read;
+    let value = if value == "-" {
+        let mut text = String::new();
+        let limited = &mut std::io::stdin().lock().take(MAX_VALUE);
+        limited
+            .read_to_string(&mut text)
+            .map_err(|error| CommandFailure::io("read the value from standard input", &error))?;
+        read = text.trim_end_matches(['\r', '\n']).to_owned();
+        &read
+    } else {
+        let is_secret =
+            settings.schema().find(key).is_some_and(|key| key.secrecy() == Secrecy::Secret);
+        // What other users of this machine see of a command, and what the shell keeps of it.
+        if is_secret && !value.starts_with("${") && !value.is_empty() {
+            return Err(CommandFailure::usage(format!(
+                "{key} is a secret, which other users and the shell's history can read on the command line"
+            ))
+            .advise(format!("to read it from standard input: vestal config set {key} -"))
+            .advise(format!(
+                "to keep it in .env: put NAME=… there, then vestal config set {key} '${{NAME}}'"
+            )));
+        }
+        value
+    };
+    let outcome = vestal_config::set(&settings, key, value)?;
     context.console.note(&format!("set {} in {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
         context.console.warn(&format!("it has no effect, because {source} overrides it"));

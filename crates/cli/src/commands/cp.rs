@@ -10,10 +10,9 @@ use crate::cli::SandboxFlags;
 use crate::console::{CopyStatusLine, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::find;
 use crate::follow::unless_terminated;
-use crate::signals;
 use crate::transfer::{Download, Upload};
 
 /// The session whose directory relative paths start in.
@@ -22,9 +21,10 @@ const SESSION: &str = "main";
 const AFTER_HELP: &str = "\
 One side is task:path (`:path` for the task default), the other a path on this machine or `-`. In
 the sandbox, `~` is its home, and relative paths start at the directory that `vestal run pwd`
-prints. Directories are copied recursively. Links stay links, modes are kept, and each file appears
-complete or not at all. ssh://[user@]host[:port]/path names a file of another machine, in no sandbox,
-with the rights of who logs in there.
+prints. Directories are copied recursively; DIR/. is what is in DIR. Links stay links, modes are
+kept, out of a sandbox times too, and each file appears complete or not at all.
+ssh://[user@]host[:port]/path names a file of another machine, in no sandbox, with the rights of who
+logs in there.
 
 Examples:
   vestal cp src web:/srv/app
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Command
             .into_iter()
             .fold(CommandFailure::usage(error.to_string()), CommandFailure::advise)
     })?;
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let overrides = context.overrides(&args.wanted)?;
     let (engine, visit) = match plan.machine() {
         Some(_) if overrides != Overrides::default() => {

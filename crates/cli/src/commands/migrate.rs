@@ -24,7 +24,7 @@ const AFTER_HELP: &str = "\
 Takes over settings, secrets, profiles, persona, memory, skills, conversations, boards and schedules
 of hermes-agent 0.15 to 0.19. Without -y it only shows what it would do, and on a terminal asks. The
 other home is never changed. It can be repeated: what is here already is skipped, what you changed or
-removed here since stays so. The exit code is 1 if something could not be taken over.
+removed here since stays so. The exit code is 1 if something could not be read or taken over.
 
 Examples:
   vestal migrate
@@ -34,6 +34,7 @@ Examples:
 /// Take over a home of hermes-agent.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct MigrateArgs {
     /// Home to take over [default: `$HERMES_HOME`, else `~/.hermes`].
     #[arg(long, value_name = "PATH")]
@@ -55,6 +56,11 @@ pub(crate) struct MigrateArgs {
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     skip: Vec<ItemKind>,
 
+    /// Copy what is in its Docker or Podman containers into sandboxes of the same tasks. The containers
+    /// stay as they are.
+    #[arg(long)]
+    containers: bool,
+
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
@@ -71,6 +77,7 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<Exit, Co
         to: target(context)?,
         schema: vestal_api::schema(),
         kinds,
+        containers: args.containers.then(|| context.environment().clone()),
     };
     let migration = Migration::new(options)?;
     let console = context.console;
@@ -107,7 +114,7 @@ pub(crate) async fn run(context: &Context, args: MigrateArgs) -> Result<Exit, Co
     }
     let applied = applied?;
     show(context, &applied, &args, true)?;
-    Ok(if applied.failed() > 0 { Exit::No } else { Exit::Success })
+    Ok(if applied.is_complete() { Exit::Success } else { Exit::No })
 }
 
 /// Returns the home that is taken over.

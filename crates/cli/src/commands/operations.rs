@@ -12,9 +12,8 @@ use vestal_operations::{Operation, OperationStore};
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, json, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::follow::unless_terminated;
-use crate::signals;
 
 /// How often a record is looked at while it is followed: it is written as often.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -163,6 +162,8 @@ fn row(view: &OperationView, now: Timestamp) -> Vec<Cell> {
 fn state(view: &OperationView) -> String {
     match view.percent() {
         Some(percent) if view.state == OperationPhase::Running => format!("running, {percent} %"),
+        // Nothing was begun, because jobs ran.
+        _ if view.state == OperationPhase::Busy => "refused".to_owned(),
         _ => view.state.as_str().replace('_', " "),
     }
 }
@@ -218,7 +219,7 @@ async fn watch(context: &Context, args: WatchArgs) -> Result<Exit, CommandFailur
         Some(part) => store.find_part(part)?,
         None => only_running(&store)?,
     };
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let mut shown: Option<OperationView> = None;
     let mut view = viewed(&home, &first);
     let following = async {

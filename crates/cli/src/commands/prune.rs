@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Comm
     Ok(exit)
 }
 
-/// Returns what is said of a directory with files that no sandbox belongs to.
+/// Describes a directory with files that no sandbox belongs to.
 fn unrecorded_text(path: &Path) -> String {
     let message = format!(
         "{} has files but no sandbox (it ended with its process, could not be created, or lost its record); left alone",

@@ -102,6 +102,10 @@ pub(super) fn warn_of_silent(context: &Context, summaries: &[SandboxSummary], wh
 async fn list(context: &Context, all: bool) -> Result<Vec<SandboxSummary>, CommandFailure> {
     let mut summaries = Vec::new();
     for home in homes(context, all)? {
+        // Looking makes no home.
+        if !home.dir().exists() {
+            continue;
+        }
         summaries.extend(context.engine_of(home)?.list().await?);
     }
     Ok(summaries)

@@ -21,7 +21,8 @@ is given. Asks for confirmation on a terminal; without a terminal, -y is require
 
 Examples:
   vestal rebuild web
-  vestal rebuild -y web --backend docker";
+  vestal rebuild -y web --backend docker
+  vestal rebuild web --image debian:13";
 
 /// Recreate a sandbox with the current settings; workspace and home stay.
 #[derive(Debug, Args)]
@@ -30,6 +31,10 @@ pub(crate) struct RebuildArgs {
     /// Move it to this backend.
     #[arg(short, long, value_name = "BACKEND")]
     backend: Option<String>,
+
+    /// Make it from this image from now on.
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
 
     /// Do not ask for confirmation.
     #[arg(short, long)]
@@ -66,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Co
             return Ok(Exit::No);
         }
     }
-    let rebuild = Rebuild { backend };
+    let rebuild = Rebuild { backend, image: args.image };
     let rebuilding = engine.rebuild(&task, &rebuild, args.busy.into());
     let what = format!("rebuilding {task}");
     let work = RecordedWork { task: &task, action: &action, what: &what };

@@ -1,6 +1,6 @@
 //! `vestal run`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,10 +20,9 @@ use crate::cli::{SandboxFlags, TaskOption};
 use crate::console::terminal::{self, StdinKind};
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::follow::{Followed, JobOutlet, exit_of, follow, kill_before_exit, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
-use crate::signals;
 use crate::values::parse_duration;
 
 /// The session commands run in unless another is named.
@@ -44,6 +43,7 @@ Examples:
   vestal run 'cd /tmp && make; echo $?'
   vestal run -t web --background -- npm run dev
   vestal run --timeout 10m --json ./build.sh
+  vestal run -e GITHUB_TOKEN -e CI=1 ./release.sh
   generate | vestal run 'sort | uniq -c' > counts
   vestal run --file script.sh            (text of any length; `-` reads it from standard input)";
 
@@ -61,6 +61,11 @@ pub(crate) struct RunArgs {
     /// Run the command in this directory.
     #[arg(short, long, value_name = "DIR")]
     workdir: Option<PathBuf>,
+
+    /// Set a variable for this command alone, never saved: NAME takes the value from your
+    /// environment. For secrets use that: others see NAME=VALUE in the list of processes.
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
 
     /// Kill the command and everything it started after this time: seconds, or a number with s, m,
     /// h or d.
@@ -106,7 +111,7 @@ struct CommandRunner<'a> {
 }
 
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, CommandFailure> {
-    let signals = signals::listen_or_fail()?;
+    let signals = exit::listen_or_fail()?;
     let mut runner = CommandRunner { context, args: &args, job: new_job_id(), signals };
     let mut view = RunView::default();
     let result = runner.run(&mut view).await;
@@ -192,6 +197,10 @@ impl CommandRunner<'_> {
         if let Some(dir) = &args.workdir {
             command = command.workdir(dir);
         }
+        for given in &args.env {
+            let (name, value) = self.variable(given)?;
+            command = command.secret_env(name, value);
+        }
         if let Some(limit) = args.timeout {
             command = command.timeout(limit);
         }
@@ -200,6 +209,23 @@ impl CommandRunner<'_> {
         }
         let input = if args.no_stdin || stdin_is_text { CommandInput::Null } else { self.input() };
         Ok(command.stdin(input))
+    }
+
+    /// Returns a variable for the command, from this process's environment where no value is
+    /// given.
+    fn variable<'a>(&'a self, given: &'a OsStr) -> Result<(&'a OsStr, &'a OsStr), CommandFailure> {
+        let bytes = given.as_bytes();
+        if let Some(at) = bytes.iter().position(|byte| *byte == b'=') {
+            return Ok((OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..])));
+        }
+        let value = self.context.environment().get(given).ok_or_else(|| {
+            CommandFailure::usage(format!(
+                "{} is not set in your environment",
+                given.to_string_lossy()
+            ))
+            .advise("export it, or write NAME=VALUE if the value is no secret")
+        })?;
+        Ok((given, value))
     }
 
     /// Returns the command's input. A background job's stays open for

@@ -14,11 +14,10 @@ use crate::cli::SandboxFlags;
 use crate::console::terminal;
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::find;
 use crate::follow::{JobOutlet, exit_of, kill_before_exit, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
-use crate::signals;
 use crate::values::quoted;
 
 /// Bytes shown again of what a shell had printed before one comes back to it.
@@ -59,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Comm
         )
         .advise("to run a command without one: vestal run CMD"));
     }
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let engine = context.engine()?;
     let opening = open(context, &engine, &args, &mut signals);
     let result = Box::pin(opening).await;

@@ -197,7 +197,7 @@ impl Console {
         put(question)?;
         let answer = terminal::read_line(terminal::typed());
         if answer.is_none() {
-            // What is said next begins on a line of its own.
+            // The next message begins on a line of its own.
             io::stderr().write_all(b"\n").ok();
         }
         answer

@@ -18,7 +18,7 @@ use super::{Console, table, terminal, text};
 const CLEAR: &str = "\r\x1b[2K";
 
 /// Whether the line says something. Global, because there is one terminal:
-/// whatever else is said has to begin on a clean line, and every way out of the
+/// every other message has to begin on a clean line, and every way out of the
 /// program has to leave one.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
@@ -170,7 +170,7 @@ const COMMANDS_NAMED: usize = 5;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActivityLine {
     step: Arc<Mutex<SandboxStep>>,
-    /// Whether what the copies are for has been said, where no line can show them.
+    /// Whether the purpose of the copies was printed, where no line can show them.
     announced: Arc<AtomicBool>,
     /// Where the steps are on record, for other processes.
     recording: Arc<Mutex<Option<Recording>>>,
@@ -215,7 +215,7 @@ impl ActivityLine {
     }
 
     /// As [`ActivityLine::while_waiting`] for something that has a name of its own,
-    /// which is said at once where no line can show how far it is.
+    /// which is printed at once where no line can show how far it is.
     pub(crate) async fn while_doing<T>(
         &self,
         console: Console,
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_yet_is_not_told() {
+    fn what_is_not_known_yet_is_not_shown() {
         assert_eq!(line(1, 1536, None, 0), "copying 1.5 KiB, 1 file of the workspace\\x1b[2J");
         assert_eq!(
             line(1, 0, Some(0), 1000),

@@ -10,8 +10,7 @@ use rustix::io::Errno;
 use rustix::termios::{self, OptionalActions, Termios};
 use vestal_sandbox::WindowSize;
 
-use crate::exit::Exit;
-use crate::signals;
+use crate::exit::{self, Exit};
 
 /// Size used without a terminal.
 const DEFAULT_SIZE: WindowSize = WindowSize { rows: 24, cols: 80 };
@@ -259,7 +258,7 @@ fn watch_signals(ready: &mpsc::Sender<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        let Ok(mut signals) = signals::listen() else { return };
+        let Ok(mut signals) = exit::listen() else { return };
         if ready.send(()).is_err() {
             return;
         }

@@ -6,7 +6,7 @@ use vestal_api::closest_name;
 use vestal_board::boards::BoardsError;
 use vestal_board::settings::HostError;
 use vestal_board::{BoardRefusal, Error as BoardError};
-use vestal_config::{ConfigError, HomeNotFound, ProfileName, SetError};
+use vestal_config::{ConfigError, HomeNotFound, ProfileName, SetError, ValueSource};
 use vestal_conversations::Error as ConversationError;
 use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
@@ -24,10 +24,19 @@ impl From<ConfigError> for CommandFailure {
     fn from(error: ConfigError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
-            ConfigError::Invalid(_) | ConfigError::Conflict { .. } => failure.advise(SOURCES),
-            ConfigError::UnknownKey { .. } | ConfigError::NotInThisVersion { .. } => {
-                failure.advise("`vestal config docs` describes every key")
+            // What has just been typed is a mistake of the command line.
+            ConfigError::Invalid(invalid)
+                if matches!(
+                    invalid.from,
+                    ValueSource::CommandLine { .. } | ValueSource::Option { .. }
+                ) =>
+            {
+                failure.advise(SOURCES).with_exit(Exit::Usage)
             }
+            ConfigError::Invalid(_) | ConfigError::Conflict { .. } => failure.advise(SOURCES),
+            ConfigError::UnknownKey { .. } | ConfigError::NotInThisVersion { .. } => failure
+                .advise("`vestal config docs` describes every key")
+                .with_exit(Exit::Usage),
             ConfigError::Misspelt(misspelling) => failure.advise(format!(
                 "{} is a security setting, so nothing is started while its name may be misspelt: correct or remove it",
                 misspelling.key
@@ -60,7 +69,7 @@ impl From<SetError> for CommandFailure {
     fn from(error: SetError) -> Self {
         match error {
             // The value has just been given: where the others come from does not matter.
-            SetError::Config(ConfigError::Invalid(invalid)) => Self::new(invalid.to_string()),
+            SetError::Config(ConfigError::Invalid(invalid)) => Self::usage(invalid.to_string()),
             SetError::Config(error) => error.into(),
             other => Self::new(other.to_string()),
         }

@@ -6,11 +6,11 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use vestal_sandbox::files::{DirectoryListing, Files, Links};
-use vestal_sandbox::{DirectoryEntry, FileKind, Metadata};
+use vestal_sandbox::{DirectoryEntry, FileKind};
 
-use super::DEEPEST;
 use super::host::{Existence, HostDir};
 use super::stream::CountedFile;
+use super::{DEEPEST, names_contents, names_directory, no_directory};
 use crate::console::{Console, CopyStatusLine};
 use crate::error::CommandFailure;
 
@@ -28,6 +28,15 @@ struct DownloadLevel {
     to: HostDir,
     /// Set at the end, so that a directory that may not be written can be filled.
     mode: Option<u32>,
+    /// Likewise, as what is put into it changes it.
+    mtime_ns: i64,
+}
+
+/// What is kept of a file.
+#[derive(Debug, Clone, Copy)]
+struct KeptAttributes {
+    mode: u32,
+    mtime_ns: i64,
 }
 
 impl Download {
@@ -50,11 +59,26 @@ impl Download {
     pub(crate) async fn save(&mut self, from: &Path, to: &Path) -> Result<(), CommandFailure> {
         let found =
             self.files.stat(from, Links::Follow).await.map_err(|error| about(from, error))?;
+        let is_there = to.is_dir();
+        if found.kind == FileKind::Directory && is_there && names_contents(from) {
+            let to = HostDir::open(to).map_err(|error| here("open", to, &error))?;
+            let listing = self.files.listing(from).map_err(|error| about(from, error))?;
+            let mtime_ns = found.version.mtime_ns;
+            let level = DownloadLevel { listing, from: from.to_owned(), to, mode: None, mtime_ns };
+            return self.tree(level).await;
+        }
+        if found.kind == FileKind::File && !is_there && names_directory(to) {
+            return Err(no_directory(to));
+        }
         let (parent, name) = place(from, to)?;
         let dir = HostDir::open(&parent).map_err(|error| here("open", &parent, &error))?;
+        let kept = KeptAttributes { mode: found.mode, mtime_ns: found.version.mtime_ns };
         match found.kind {
-            FileKind::File => self.file(from, &dir, &name, found.mode).await,
-            FileKind::Directory => self.tree(from, &dir, &name, &found).await,
+            FileKind::File => self.file(from, &dir, &name, kept).await,
+            FileKind::Directory => {
+                let level = self.level(from.to_owned(), &dir, &name, kept)?;
+                self.tree(level).await
+            }
             FileKind::Symlink | FileKind::Other => Err(CommandFailure::new(format!(
                 "{} is neither a file nor a directory",
                 from.display()
@@ -67,7 +91,7 @@ impl Download {
         from: &Path,
         dir: &HostDir,
         name: &OsStr,
-        mode: u32,
+        kept: KeptAttributes,
     ) -> Result<(), CommandFailure> {
         let failed = |error: io::Error| here("write", Path::new(name), &error);
         let new = dir.new_file(name).map_err(failed)?;
@@ -77,19 +101,14 @@ impl Download {
             Err(vestal_sandbox::files::FileError::Io(error)) => return Err(failed(error)),
             Err(error) => return Err(about(from, error)),
         }
-        new.commit(mode).map_err(failed)?;
+        new.commit(kept.mode, kept.mtime_ns).map_err(failed)?;
         self.progress.add_file();
         Ok(())
     }
 
-    async fn tree(
-        &mut self,
-        from: &Path,
-        dir: &HostDir,
-        name: &OsStr,
-        found: &Metadata,
-    ) -> Result<(), CommandFailure> {
-        let mut levels = vec![self.level(from.to_owned(), dir, name, found.mode)?];
+    async fn tree(&mut self, top: DownloadLevel) -> Result<(), CommandFailure> {
+        let from = top.from.clone();
+        let mut levels = vec![top];
         while let Some(level) = levels.last_mut() {
             let next = level.listing.next().await.map_err(|error| about(&level.from, error))?;
             let Some(entry) = next else {
@@ -122,9 +141,10 @@ impl Download {
     ) -> Result<Option<DownloadLevel>, CommandFailure> {
         let name = OsStr::from_bytes(&entry.name);
         let from = level.from.join(name);
+        let kept = KeptAttributes { mode: entry.mode, mtime_ns: entry.mtime_ns };
         match entry.kind {
-            FileKind::File => self.file(&from, &level.to, name, entry.mode).await?,
-            FileKind::Directory => return self.level(from, &level.to, name, entry.mode).map(Some),
+            FileKind::File => self.file(&from, &level.to, name, kept).await?,
+            FileKind::Directory => return self.level(from, &level.to, name, kept).map(Some),
             FileKind::Symlink => self.link(&from, &level.to, name).await?,
             FileKind::Other => {
                 self.console.warn(&format!(
@@ -141,13 +161,13 @@ impl Download {
         from: PathBuf,
         dir: &HostDir,
         name: &OsStr,
-        mode: u32,
+        kept: KeptAttributes,
     ) -> Result<DownloadLevel, CommandFailure> {
         let (to, before) =
             dir.make_child(name).map_err(|error| here("make", Path::new(name), &error))?;
         let listing = self.files.listing(&from).map_err(|error| about(&from, error))?;
-        let mode = (before == Existence::Absent).then_some(mode);
-        Ok(DownloadLevel { listing, from, to, mode })
+        let mode = (before == Existence::Absent).then_some(kept.mode);
+        Ok(DownloadLevel { listing, from, to, mode, mtime_ns: kept.mtime_ns })
     }
 
     async fn link(
@@ -172,12 +192,9 @@ impl Download {
 
 impl DownloadLevel {
     fn finish(self) -> Result<(), CommandFailure> {
-        match self.mode {
-            Some(mode) => {
-                self.to.set_mode(mode).map_err(|error| here("set the mode of", &self.from, &error))
-            }
-            None => Ok(()),
-        }
+        let Some(mode) = self.mode else { return Ok(()) };
+        let kept = self.to.set_mtime(self.mtime_ns).and_then(|()| self.to.set_mode(mode));
+        kept.map_err(|error| here("set mode and time of", &self.from, &error))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, linkat, mkdirat,
-    openat, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT,
+    fchmod, flock, futimens, linkat, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -115,11 +116,11 @@ impl HostDir {
     /// Begins a file that takes its place when it is complete. Until then it has no
     /// name where the filesystem can do that, so that nothing stays if this process is
     /// killed.
-    pub(super) fn new_file(&self, name: &OsStr) -> io::Result<NewFile<'_>> {
+    pub(super) fn new_file(&self, name: &OsStr) -> io::Result<UnfinishedFile<'_>> {
         self.swept.get_or_init(|| self.sweep());
         let name = name.to_owned();
         if let Some(file) = self.nameless_file() {
-            return Ok(NewFile { aside: StagedFile { dir: self, name: None }, name, file });
+            return Ok(UnfinishedFile { aside: StagedFile { dir: self, name: None }, name, file });
         }
         self.named_file(name)
     }
@@ -132,14 +133,14 @@ impl HostDir {
         statat(CWD, magic_link(&file), AtFlags::empty()).is_ok().then_some(file)
     }
 
-    fn named_file(&self, name: OsString) -> io::Result<NewFile<'_>> {
+    fn named_file(&self, name: OsString) -> io::Result<UnfinishedFile<'_>> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (aside, fd) =
             make_aside(|aside| openat(&self.fd, aside, flags, Mode::RUSR | Mode::WUSR))?;
         let file = File::from(fd);
         claim(&file);
-        Ok(NewFile { aside: StagedFile { dir: self, name: Some(aside) }, name, file })
+        Ok(UnfinishedFile { aside: StagedFile { dir: self, name: Some(aside) }, name, file })
     }
 
     /// Removes what copies left here that were killed. What cannot be removed stays:
@@ -171,9 +172,23 @@ impl HostDir {
         StagedFile { dir: self, name: Some(aside) }.take_place(name)
     }
 
+    /// Sets the time of the last change.
+    pub(super) fn set_mtime(&self, mtime_ns: i64) -> io::Result<()> {
+        set_mtime(&self.fd, mtime_ns)
+    }
+
     pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(fchmod(&self.fd, Mode::from_raw_mode(mode & MODE_BITS))?)
     }
+}
+
+fn set_mtime(file: impl AsFd, mtime_ns: i64) -> io::Result<()> {
+    let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let last_modification = Timespec {
+        tv_sec: mtime_ns.div_euclid(1_000_000_000),
+        tv_nsec: mtime_ns.rem_euclid(1_000_000_000),
+    };
+    Ok(futimens(file, &Timestamps { last_access: unchanged, last_modification })?)
 }
 
 /// Locks a temporary file for as long as it is written. A filesystem without locks
@@ -237,20 +252,21 @@ impl Drop for StagedFile<'_> {
 
 /// A file that is being written. It is there when it is complete, or not at all.
 #[derive(Debug)]
-pub(super) struct NewFile<'a> {
+pub(super) struct UnfinishedFile<'a> {
     aside: StagedFile<'a>,
     name: OsString,
     file: File,
 }
 
-impl NewFile<'_> {
+impl UnfinishedFile<'_> {
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
     /// Puts the file into its place.
-    pub(super) fn commit(self, mode: u32) -> io::Result<()> {
+    pub(super) fn commit(self, mode: u32, mtime_ns: i64) -> io::Result<()> {
         let Self { mut aside, name, file } = self;
+        set_mtime(&file, mtime_ns)?;
         fchmod(&file, Mode::from_raw_mode(mode & MODE_BITS))?;
         if aside.name.is_none() {
             let (from, dir) = (magic_link(&file), &aside.dir.fd);
@@ -285,7 +301,7 @@ mod tests {
 
         let new = dir.new_file(OsStr::new("file")).unwrap();
         new.file().write_all(b"new").unwrap();
-        new.commit(0o4755).unwrap();
+        new.commit(0o4755, 0).unwrap();
 
         assert_eq!(fs::read_to_string(&secret).unwrap(), "untouched");
         let written = fs::symlink_metadata(target.join("file")).unwrap();
@@ -319,11 +335,11 @@ mod tests {
         let written = dir.named_file(OsString::from("other")).unwrap();
         written.file().set_modified(then).unwrap();
         let aside = written.aside.name.clone().unwrap();
-        dir.new_file(OsStr::new("file")).unwrap().commit(0o600).unwrap();
+        dir.new_file(OsStr::new("file")).unwrap().commit(0o600, 0).unwrap();
         let mut expected = vec![aside, OsString::from(".vestal-1-x.tmp"), OsString::from("file")];
         expected.sort();
         assert_eq!(dir.names().unwrap(), expected);
-        written.commit(0o600).unwrap();
+        written.commit(0o600, 0).unwrap();
         assert_eq!(dir.names().unwrap(), [".vestal-1-x.tmp", "file", "other"]);
     }
 
@@ -339,7 +355,7 @@ mod tests {
             new.file().write_all(text.as_bytes()).unwrap();
             let before: &[&str] = if text == "new" { &[] } else { &["file"] };
             assert_eq!(dir.names().unwrap(), before);
-            new.commit(0o600).unwrap();
+            new.commit(0o600, 0).unwrap();
             assert_eq!(fs::read_to_string(root.path().join("file")).unwrap(), text);
             assert_eq!(dir.names().unwrap(), ["file"]);
         }

@@ -10,7 +10,7 @@ use vestal_sandbox::{Command, FaultCode, FileKind, Sandbox};
 
 use super::host::{HostDir, HostKind};
 use super::stream::CountedFile;
-use super::{DEEPEST, MODE_BITS};
+use super::{DEEPEST, MODE_BITS, names_contents, names_directory, no_directory};
 use crate::console::{Console, CopyStatusLine};
 use crate::error::CommandFailure;
 use crate::values::quoted;
@@ -62,9 +62,12 @@ impl Upload<'_> {
                 from.display()
             )));
         };
-        let to = self.destination(to, name).await?;
         let dir = HostDir::open(parent).map_err(|error| here("open", parent, &error))?;
-        match dir.look(name).map_err(|error| here("read", from, &error))? {
+        let found = dir.look(name).map_err(|error| here("read", from, &error))?;
+        let contents = found.0 == HostKind::Directory && names_contents(from);
+        let into = if contents { None } else { Some(name) };
+        let to = self.destination(to, into, found.0).await?;
+        match found {
             (HostKind::File, mode) => self.file(&dir, name, &to, mode).await,
             (HostKind::Directory, mode) => self.tree(&dir, name, to, mode).await,
             (HostKind::Symlink | HostKind::Other, _) => Err(CommandFailure::new(format!(
@@ -74,14 +77,24 @@ impl Upload<'_> {
         }
     }
 
-    /// Returns the absolute path of the copy.
-    async fn destination(&self, to: &Path, name: &OsStr) -> Result<PathBuf, CommandFailure> {
+    /// Returns the absolute path of the copy. Without a name, a directory that is there takes what
+    /// is in the one that is copied.
+    async fn destination(
+        &self,
+        to: &Path,
+        name: Option<&OsStr>,
+        kind: HostKind,
+    ) -> Result<PathBuf, CommandFailure> {
         match self.files.stat(to, Links::Follow).await {
             Ok(found) if found.kind == FileKind::Directory => {
-                Ok(bytes_path(&found.path).join(name))
+                let dir = bytes_path(&found.path);
+                Ok(name.map_or_else(|| dir.clone(), |name| dir.join(name)))
             }
             Ok(found) => Ok(bytes_path(&found.path)),
             Err(FileError::Call(CallError::Fault(fault))) if fault.code == FaultCode::NotFound => {
+                if kind != HostKind::Directory && names_directory(to) {
+                    return Err(no_directory(to));
+                }
                 let name = to.file_name().ok_or_else(|| about(to, fault.clone()))?;
                 let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new("."));

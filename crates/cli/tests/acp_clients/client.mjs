@@ -41,8 +41,12 @@ await app.connectWith(stream, async (agent) => {
     clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
   });
   assert.equal(begun.protocolVersion, acp.PROTOCOL_VERSION);
-  const { sessionId, modes } = await request(session.new, { cwd: project, mcpServers: [] });
+  const opened = await request(session.new, { cwd: project, mcpServers: [] });
+  const { sessionId, modes, configOptions } = opened;
   assert.equal(modes.currentModeId, "ask");
+  assert.deepEqual(configOptions.map((option) => option.id), ["mode", "model", "thought_level"]);
+  const chosen = await request(session.setConfigOption, { sessionId, configId: "thought_level", value: "high" });
+  assert.equal(chosen.configOptions[2].currentValue, "high");
   const say = (text) => request(session.prompt, { sessionId, prompt: [{ type: "text", text }] });
   assert.equal((await say("work")).stopReason, "end_turn");
   assert.equal(words("agent_message_chunk"), "It burns.");

@@ -6,7 +6,13 @@ import sys
 
 from acp import spawn_agent_process, text_block
 from acp.interfaces import Client
-from acp.schema import AllowedOutcome, Implementation, RequestPermissionResponse
+from acp.schema import (
+    AllowedOutcome,
+    EnvVariable,
+    Implementation,
+    McpServerStdio,
+    RequestPermissionResponse,
+)
 
 
 class Editor(Client):
@@ -36,6 +42,9 @@ class Editor(Client):
 async def everything(agent, editor, project):
     session = await agent.new_session(cwd=project)
     assert session.modes.current_mode_id == "ask", session
+    chosen = {option.id: option for option in session.config_options}
+    assert list(chosen) == ["mode", "model", "thought_level"], session
+    assert [mode.value for mode in chosen["mode"].options] == ["ask", "yolo", "plan"], session
     prompt = [text_block("work")]
     done = await agent.prompt(session_id=session.session_id, prompt=prompt)
     assert done.stop_reason == "end_turn", done
@@ -73,14 +82,46 @@ async def everything(agent, editor, project):
     await agent.cancel(session_id=session.session_id)
     assert (await waiting).stop_reason == "cancelled"
 
+    set_option = {"session_id": session.session_id}
+    changed = await agent.set_config_option(config_id="thought_level", value="low", **set_option)
+    assert changed.config_options[2].current_value == "low", changed
+    changed = await agent.set_config_option(config_id="mode", value="plan", **set_option)
+    assert changed.config_options[0].current_value == "plan", changed
+    prompt = [text_block("plan")]
+    asked = len(editor.asked)
+    done = await agent.prompt(session_id=session.session_id, prompt=prompt)
+    assert done.stop_reason == "end_turn", done
+    assert [call.kind for call in editor.asked[asked:]] == ["switch_mode"], editor.asked
+    # What was chosen before goes on once the plan is approved.
+    assert editor.of("current_mode_update")[-1].current_mode_id == "yolo", editor.updates
+    await with_server(agent, editor, project)
+
     listed = await agent.list_sessions(cwd=project)
-    assert [one.session_id for one in listed.sessions] == [session.session_id], listed
+    assert session.session_id in [one.session_id for one in listed.sessions], listed
     await agent.close_session(session_id=session.session_id)
     editor.updates.clear()
     await agent.load_session(cwd=project, session_id=session.session_id)
     assert editor.words("user_message_chunk").startswith("work"), editor.updates
     assert "It burns." in editor.words(), editor.updates
-    assert len(editor.of("tool_call")) == 5, editor.updates
+    assert len(editor.of("tool_call")) == 6, editor.updates
+
+
+async def with_server(agent, editor, project):
+    """A server of tools that the editor brings along: the sandboxes of the same program."""
+    names = ("HOME", "VESTAL_HOME", "TERMINAL_ENV", "PATH")
+    server = McpServerStdio(
+        name="boxes",
+        command=os.environ["VESTAL_PROGRAM"],
+        args=["mcp", "serve", "--task", "box"],
+        env=[EnvVariable(name=name, value=os.environ[name]) for name in names],
+    )
+    session = await agent.new_session(cwd=project, mcp_servers=[server])
+    await agent.set_session_mode(session_id=session.session_id, mode_id="yolo")
+    prompt = [text_block("boxes")]
+    done = await agent.prompt(session_id=session.session_id, prompt=prompt)
+    assert done.stop_reason == "end_turn", done
+    assert editor.words().endswith("Boxed."), editor.updates
+    await agent.close_session(session_id=session.session_id)
 
 
 async def main():

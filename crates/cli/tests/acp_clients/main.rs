@@ -94,6 +94,12 @@ fn script(mark: &str) -> Script {
     let todos = json!({ "todos": [{ "id": "1", "content": "burn", "status": "in_progress" }] });
     let wait = json!({ "command": format!("setsid sleep {mark} & sleep {mark}") });
     Script::rules([
+        ReplyRule::after_tool_result_contains("from the box").reply(ScriptedReply::text("Boxed.")),
+        ReplyRule::when_user_contains("boxes")
+            .reply(call("mcp_boxes_run", json!({ "command": "echo from the box" }))),
+        ReplyRule::after_tool_result_contains("approved").reply(ScriptedReply::text("Planned.")),
+        ReplyRule::when_user_contains("plan")
+            .reply(call("present_plan", json!({ "plan": "Light it." }))),
         ReplyRule::when_user_contains("wait").reply(call("terminal", wait)),
         ReplyRule::when_user_contains("work").reply(
             ScriptedReply::tool_call("terminal", json!({ "command": "pwd" }))

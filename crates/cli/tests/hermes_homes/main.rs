@@ -186,3 +186,29 @@ fn a_home_of_0_16_comes_over_whole() {
 fn a_home_of_0_19_comes_over_whole() {
     comes_over_whole("0.19.0");
 }
+
+#[test]
+fn what_cannot_be_read_is_named_the_rest_comes_and_the_exit_code_says_so() {
+    let root = TestHome::create();
+    let there = root.user().join(".hermes");
+    fs::create_dir_all(&there).unwrap();
+    fs::write(there.join("config.yaml"), "model: {broken").unwrap();
+    fs::write(there.join("SOUL.md"), "You keep a lighthouse.\n").unwrap();
+    let vestal = |args: &[&str]| {
+        let mut command = root.command(PROGRAM);
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        run(&mut command)
+    };
+    // The table alone has done nothing that could fail.
+    vestal(&["migrate", "--dry-run"]).exits(0);
+    let done = vestal(&["migrate", "-y", "--json"]).exits(1).json();
+    let of = |action: &str| -> Vec<String> {
+        let items = done["items"].as_array().unwrap().iter();
+        let meant = items.filter(|item| item["action"] == action);
+        meant.map(|item| item["from"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(of("broken"), ["config.yaml"]);
+    assert_eq!(of("take"), ["SOUL.md"]);
+    let soul = fs::read_to_string(root.vestal().join("SOUL.md")).unwrap();
+    assert_eq!(soul, "You keep a lighthouse.\n");
+}

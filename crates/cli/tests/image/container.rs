@@ -23,13 +23,13 @@ impl Outcome {
 
 /// Returns a variable that `scripts/test image` sets.
 #[expect(clippy::disallowed_methods, reason = "tests are told by their environment")]
-fn told(name: &str) -> String {
+fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; run scripts/test image"))
 }
 
 fn docker(arguments: &[&str]) -> Outcome {
     let mut command = Command::new("docker");
-    command.args(arguments).env("DOCKER_HOST", told("VESTAL_TEST_DOCKER_HOST"));
+    command.args(arguments).env("DOCKER_HOST", variable("VESTAL_TEST_DOCKER_HOST"));
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     Outcome {
@@ -69,7 +69,7 @@ impl Drop for Volume {
 
 /// Runs a container to its end.
 pub(crate) fn run(volume: &Volume, options: &[&str], arguments: &[&str]) -> Outcome {
-    let image = told("VESTAL_TEST_IMAGE");
+    let image = variable("VESTAL_TEST_IMAGE");
     let mount = volume.mount();
     let mut all = vec!["run", "--rm", "--volume", &mount];
     all.extend_from_slice(options);
@@ -83,7 +83,8 @@ pub(crate) struct Container(String);
 
 impl Container {
     pub(crate) fn start(volume: &Volume, options: &[&str], arguments: &[&str]) -> Self {
-        let (image, mount, name) = (told("VESTAL_TEST_IMAGE"), volume.mount(), name("container"));
+        let (image, mount, name) =
+            (variable("VESTAL_TEST_IMAGE"), volume.mount(), name("container"));
         let mut all = vec!["run", "--detach", "--name", &name, "--volume", &mount];
         all.extend_from_slice(options);
         all.push(&image);

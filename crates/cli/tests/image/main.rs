@@ -82,7 +82,7 @@ fn another_init_may_be_the_first_process() {
 }
 
 #[test]
-fn calls_of_root_become_the_users_unless_told_otherwise() {
+fn calls_of_root_become_the_users_by_default() {
     let volume = Volume::new();
     let container = Container::start(&volume, &[], &["sleep", "infinity"]);
     container.until_supervised();

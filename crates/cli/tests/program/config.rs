@@ -60,16 +60,36 @@ fn mistakes_are_found_and_break_nothing_that_does_not_use_them() {
 #[test]
 fn a_wrong_setting_names_key_value_source_and_what_is_allowed() {
     let fixture = ProgramFixture::new();
-    let wrong = fixture.vestal(["--set", "terminal.job_log_bytes=1K", "run", "true"]).exits(125);
+    let wrong = fixture.vestal(["--set", "terminal.job_log_bytes=1K", "run", "true"]).exits(2);
     for part in ["terminal.job_log_bytes", "1K", "--set", "allowed"] {
         assert!(wrong.stderr.contains(part), "{part}: {wrong:?}");
     }
     let unknown = fixture.vestal(["--set", "terminal.jobs_keep=1", "ps"]).exits(2);
     assert!(unknown.stderr.contains("did you mean terminal.jobs_kept?"), "{unknown:?}");
-    let wrong = fixture.vestal(["config", "set", "terminal.jobs_kept", "-1"]).exits(125).stderr;
+    let wrong = fixture.vestal(["config", "set", "terminal.jobs_kept", "-1"]).exits(2).stderr;
     assert!(wrong.contains("terminal.jobs_kept is \"-1\" (as given), which"), "{wrong}");
     assert!(!wrong.contains("--set") && !wrong.contains("config show"), "{wrong}");
-    fixture.vestal(["config", "get", "nope"]).exits(125);
+    fixture.vestal(["config", "get", "nope"]).exits(2);
+    fixture.vestal(["run", "-b", "marble", "true"]).exits(2);
+}
+
+#[test]
+fn a_secret_is_not_taken_from_the_command_line() {
+    let fixture = ProgramFixture::new();
+    let refused = fixture.vestal(["config", "set", "model.api_key", "sk-of-the-model"]).exits(2);
+    assert!(refused.stderr.contains("config set model.api_key -"), "{refused:?}");
+    assert!(!refused.stderr.contains("sk-of"), "{refused:?}");
+    let file = fixture.home().join("config.yaml");
+    assert!(!std::fs::read_to_string(&file).unwrap_or_default().contains("sk-of-the-model"));
+    // By standard input it is, and a variable is no secret.
+    let mut command = fixture.command(["config", "set", "model.api_key", "-"]);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"sk-of-the-model\n").unwrap();
+    drop(input);
+    crate::support::finish(child).exits(0);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("api_key: sk-of-the-model"));
+    fixture.vestal(["config", "set", "model.api_key", "${SOME_KEY}"]).exits(0);
 }
 
 #[test]

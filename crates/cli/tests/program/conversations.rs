@@ -198,7 +198,7 @@ fn who_may_be_meant_is_listed_when_it_is_not_clear() {
 }
 
 #[test]
-fn what_was_said_is_found() {
+fn messages_are_found() {
     let fixture = ProgramFixture::new();
     seed(&fixture);
     let text = ask(&fixture, &["search", "missing", "semi"], 0);
@@ -321,7 +321,7 @@ fn deleting_asks_on_a_terminal_and_needs_yes_elsewhere() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_said_and_left_as_it_is() {
+fn a_file_that_cannot_be_used_is_named_and_left_as_it_is() {
     let fixture = ProgramFixture::new();
     std::fs::create_dir(fixture.home()).unwrap();
     std::fs::write(file(&fixture), "once upon a time ".repeat(500)).unwrap();

@@ -1,7 +1,7 @@
 //! `vestal cp`.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use crate::support::ProgramFixture;
@@ -52,6 +52,45 @@ fn a_tree_goes_in_and_comes_out_unchanged() {
     fixture.vestal(["cp", "tree", "default:inside"]).exits(0);
     fixture.vestal(["cp", "default:inside/tree", "out"]).exits(0);
     assert_is_tree(&work.join("out/tree"));
+}
+
+#[test]
+fn what_is_in_a_directory_is_copied_into_another() {
+    let fixture = ProgramFixture::new();
+    let work = fixture.work();
+    tree(&work.join("tree"));
+    fixture.run("mkdir inside").exits(0);
+    fixture.vestal(["cp", "tree/.", ":inside"]).exits(0);
+    assert_is_tree(&work.join("inside"));
+    fixture.vestal(["cp", "tree/.", ":made"]).exits(0);
+    assert_is_tree(&work.join("made"));
+    fs::create_dir(work.join("out")).unwrap();
+    fixture.vestal(["cp", ":inside/.", "out"]).exits(0);
+    assert_is_tree(&work.join("out"));
+    fixture.vestal(["cp", ":inside/.", "new"]).exits(0);
+    assert_is_tree(&work.join("new"));
+}
+
+#[test]
+fn a_copy_out_of_a_sandbox_keeps_the_times_of_files_and_directories() {
+    let fixture = ProgramFixture::new();
+    let text = "mkdir -p d/e && echo 1 > d/e/f && touch -d @1000000000 d/e/f d/e d";
+    fixture.run(text).exits(0);
+    fixture.vestal(["cp", ":d", "out"]).exits(0);
+    fixture.vestal(["cp", ":d/e/f", "file"]).exits(0);
+    for copied in ["out", "out/e", "out/e/f", "file"] {
+        assert_eq!(fs::metadata(fixture.work().join(copied)).unwrap().mtime(), 1_000_000_000);
+    }
+}
+
+#[test]
+fn a_file_is_not_copied_to_the_name_of_a_directory_that_is_not_there() {
+    let fixture = ProgramFixture::new();
+    fixture.run("echo 1 > f").exits(0);
+    let out = fixture.vestal(["cp", ":f", "nowhere/"]).exits(125);
+    assert!(out.stderr.contains("nowhere/ is not a directory that is there"), "{out:?}");
+    fixture.vestal(["cp", "f", ":nowhere/"]).exits(125);
+    assert!(!fixture.work().join("nowhere").exists());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod cron;
 mod dashboard;
 mod docker;
 mod gateway;
+mod gateway_install;
 mod interactive;
 mod jobs;
 mod kanban;

@@ -65,7 +65,7 @@ fn one_provider_that_fails_is_a_line_and_not_the_end() {
 }
 
 #[test]
-fn without_a_provider_it_is_said_what_to_set() {
+fn without_a_provider_the_error_names_what_to_set() {
     let outcome = ProgramFixture::new().vestal(["model"]).exits(1);
     assert_eq!(outcome.text(), "");
     assert!(outcome.stderr.contains("model.default"), "{outcome:?}");

@@ -119,3 +119,67 @@ fn an_image_is_asked_of_containers_only() {
     assert!(other.stderr.contains("vestal rebuild default --backend docker"), "{other:?}");
     fixture.run("test ! -e ran").exits(0);
 }
+
+#[test]
+fn a_removal_that_cannot_be_finished_stays_listed_with_the_reason() {
+    let fixture = ProgramFixture::native();
+    fixture.run("echo 1 > /workspace/kept").exits(0);
+    let kept = fixture.home().join("sandboxes/default/workspace/kept");
+    let chattr = |flag: &str| {
+        let done = std::process::Command::new("chattr").arg(flag).arg(&kept).status().unwrap();
+        assert!(done.success());
+    };
+    chattr("+i");
+    let failed = fixture.vestal(["rm", "-y", "--files", "default"]).exits(125);
+    assert!(failed.stderr.contains("cannot delete everything") && failed.stderr.contains("chattr"));
+    assert!(!failed.stderr.contains('{'), "{failed:?}");
+    let listed = fixture.vestal(["ps"]).exits(0);
+    assert!(listed.text().contains("default"), "{listed:?}");
+    assert!(listed.stderr.contains("its removal is not finished"), "{listed:?}");
+    chattr("-i");
+    fixture.vestal(["rm", "-y", "--files", "default"]).exits(0);
+    assert!(!fixture.home().join("sandboxes/default").exists());
+    assert_eq!(fixture.vestal(["ps", "--json"]).exits(0).json(), serde_json::json!([]));
+}
+
+/// A small filesystem for a home, which goes with the test.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(at: std::path::PathBuf) -> Self {
+        std::fs::create_dir_all(&at).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(&at).status();
+        assert!(mounted.unwrap().success());
+        Self(at)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        std::process::Command::new("umount").arg("--lazy").arg(&self.0).status().ok();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_no_sandbox_and_keeps_none_from_starting() {
+    // The disk goes after what the fixture ends.
+    let (_disk, fixture) = {
+        let fixture = ProgramFixture::native();
+        (SmallDisk::mount(fixture.home()), fixture)
+    };
+    fixture.run("kept=1; echo 2 > /workspace/kept").exits(0);
+    let running = fixture.vestal(["ps", "--json"]).exits(0).json();
+    fixture.run("cat /dev/zero > /workspace/fill; true").exits(0);
+    let refused = fixture.vestal(["snapshot", "--name", "one"]).exits(125);
+    assert!(refused.stderr.contains("too full") && refused.stderr.contains("nothing was stopped"));
+    let listed = fixture.vestal(["ps", "--json"]).exits(0).json();
+    assert_eq!((&listed[0]["state"], &listed[0]["id"]), (&"running".into(), &running[0]["id"]));
+    assert_eq!(fixture.vestal(["snapshots", "--json"]).exits(0).json(), serde_json::json!([]));
+    // Stopped all the same, it is started, and room is made in it.
+    fixture.vestal(["stop"]).exits(0);
+    let room = fixture.run("rm /workspace/fill; echo $kept; cat /workspace/kept").exits(0);
+    assert_eq!(room.text(), "1\n2\n");
+    fixture.vestal(["snapshot", "--name", "one"]).exits(0);
+    fixture.vestal(["rm", "-y", "--files", "default"]).exits(0);
+}

@@ -38,6 +38,19 @@ fn the_exit_code_is_the_commands() {
 }
 
 #[test]
+fn variables_that_are_given_are_the_commands_alone_and_are_not_saved() {
+    let fixture = ProgramFixture::new();
+    let mut command =
+        fixture.command(["run", "-e", "TOKEN", "-e", "MODE=a=b", "echo $TOKEN $MODE; export MODE"]);
+    let given = finish(command.env("TOKEN", "secret").spawn().unwrap()).exits(0);
+    assert_eq!(given.text(), "secret a=b\n");
+    assert_eq!(fixture.run("echo ${TOKEN-none} ${MODE-none}").exits(0).text(), "none none\n");
+    let absent = fixture.vestal(["run", "--env", "NOT_SET", "true"]).exits(2);
+    assert!(absent.stderr.contains("NOT_SET is not set in your environment"), "{absent:?}");
+    fixture.vestal(["run", "-e", "=x", "true"]).exits(125);
+}
+
+#[test]
 fn a_command_that_times_out_ends_with_124_and_leaves_no_process() {
     let fixture = ProgramFixture::new();
     let text = "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; wait";
@@ -61,7 +74,7 @@ fn a_missing_workdir_ends_with_126_and_a_workdir_is_for_one_command_only() {
 #[test]
 fn what_vestal_itself_cannot_do_ends_with_125() {
     let fixture = ProgramFixture::new();
-    let outcome = fixture.vestal(["run", "-b", "dokcer", "true"]).exits(125);
+    let outcome = fixture.vestal(["run", "-b", "dokcer", "true"]).exits(2);
     assert!(outcome.stderr.contains("dokcer"), "{outcome:?}");
     assert!(outcome.stderr.contains("terminal.backend"), "{outcome:?}");
     assert!(outcome.stderr.contains("(-b)") && !outcome.stderr.contains("--set"), "{outcome:?}");
@@ -194,7 +207,7 @@ fn json_tells_of_binary_output_timeouts_and_failures() {
     let nowhere = fixture.vestal(["run", "--json", "-w", "/nope", "true"]).exits(126).json();
     assert_eq!(nowhere["exit_code"], 126);
     assert!(nowhere["error"].as_str().unwrap().contains("/nope"));
-    let failed = fixture.vestal(["run", "--json", "-b", "nope", "true"]).exits(125).json();
+    let failed = fixture.vestal(["run", "--json", "-b", "nope", "true"]).exits(2).json();
     assert_eq!(failed["sandbox"], serde_json::Value::Null);
 }
 

@@ -307,3 +307,52 @@ fn profiles_have_homes_of_their_own() {
     assert!(unknown.stderr.contains("default, work"), "{unknown:?}");
     fixture.vestal(["-p", "work", "rm", "-y", "default"]).exits(0);
 }
+
+#[test]
+fn looking_at_sandboxes_makes_no_home() {
+    let fixture = ProgramFixture::new();
+    if fixture.home().exists() {
+        std::fs::remove_dir_all(fixture.home()).unwrap();
+    }
+    assert_eq!(fixture.vestal(["ps", "--json"]).exits(0).json(), serde_json::json!([]));
+    assert!(!fixture.home().exists());
+}
+
+#[test]
+fn a_home_that_has_lost_its_own_file_finds_its_sandboxes_again() {
+    let fixture = ProgramFixture::new();
+    fixture.run("kept=1; echo 2 > kept").exits(0);
+    let file = fixture.home().join("home.json");
+    std::fs::remove_file(&file).unwrap();
+    let found = fixture.run("echo $kept; cat kept").exits(0);
+    assert_eq!(found.text(), "1\n2\n");
+    assert!(found.stderr.contains("home.json was missing"), "{found:?}");
+    std::fs::write(&file, "{\"version\":1,").unwrap();
+    let found = fixture.run("echo $kept").exits(0);
+    assert_eq!(found.text(), "1\n");
+    assert!(found.stderr.contains("home.json was damaged"), "{found:?}");
+    assert_eq!(fixture.run("true").exits(0).stderr, "");
+}
+
+#[test]
+fn a_sandbox_of_another_identity_is_not_shown_as_running() {
+    let fixture = ProgramFixture::new();
+    fixture.run("true").exits(0);
+    // As a version wrote it that recorded no home.
+    let path = fixture.home().join("sandboxes/default/sandbox.json");
+    let mut record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    record.as_object_mut().unwrap().remove("home").unwrap();
+    let file = fixture.home().join("home.json");
+    let (was, home) = (std::fs::read(&path).unwrap(), std::fs::read(&file).unwrap());
+    std::fs::write(&path, record.to_string()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let listed = fixture.vestal(["ps"]).exits(1);
+    assert!(listed.text().contains("unknown") && !listed.text().contains("running"), "{listed:?}");
+    assert!(listed.stderr.contains("another identity"), "{listed:?}");
+    let refused = fixture.run("true").exits(125);
+    assert!(refused.stderr.contains("home.json"), "{refused:?}");
+    std::fs::write(&path, was).unwrap();
+    std::fs::write(&file, home).unwrap();
+    fixture.run("true").exits(0);
+}

@@ -109,7 +109,7 @@ fn a_second_signal_ends_the_waiting_at_once() {
 }
 
 #[test]
-fn a_lost_guest_is_told_with_what_became_of_the_command_and_nothing_runs_twice() {
+fn a_lost_guest_is_reported_with_the_outcome_of_the_command_and_nothing_runs_twice() {
     let fixture = ProgramFixture::new();
     fixture.run("true").exits(0);
     let mut started = fixture.start(["run", "echo ran >> times; echo $$; sleep 1000"]);

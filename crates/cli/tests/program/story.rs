@@ -15,26 +15,26 @@ struct Story {
 
 #[test]
 fn local_keeps_the_workshop_lit() {
-    Story::in_world(ProgramFixture::new(), "local").is_reported();
+    Story::with_fixture(ProgramFixture::new(), "local").is_reported();
 }
 
 #[test]
 fn native_keeps_the_workshop_lit() {
-    Story::in_world(ProgramFixture::native(), "native").is_reported();
+    Story::with_fixture(ProgramFixture::native(), "native").is_reported();
 }
 
 #[test]
 fn docker_keeps_the_workshop_lit() {
-    Story::in_world(ProgramFixture::docker(), "docker").is_reported();
+    Story::with_fixture(ProgramFixture::docker(), "docker").is_reported();
 }
 
 #[test]
 fn podman_keeps_the_workshop_lit() {
-    Story::in_world(ProgramFixture::podman(), "docker").is_reported();
+    Story::with_fixture(ProgramFixture::podman(), "docker").is_reported();
 }
 
 impl Story {
-    fn in_world(fixture: ProgramFixture, backend: &str) -> Self {
+    fn with_fixture(fixture: ProgramFixture, backend: &str) -> Self {
         let script = Script::rules([
             ReplyRule::when_user_contains("delegate: ").reply_with(|request| {
                 let words = request.last_user_text().unwrap_or_default();

@@ -14,13 +14,13 @@ use vestal_testkit::programs::{ProgramOutcome, run};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_vestal");
 
 #[expect(clippy::disallowed_methods, reason = "it is no setting: scripts/test tells it to tests")]
-fn told(name: &str) -> Option<OsString> {
+fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
 /// Where the packages of other people are. A run without them is red, and says why.
 fn clients() -> PathBuf {
-    let dir = told("VESTAL_TEST_CLIENTS");
+    let dir = variable("VESTAL_TEST_CLIENTS");
     PathBuf::from(dir.expect("VESTAL_TEST_CLIENTS is not set; scripts/test installs the clients"))
 }
 
@@ -46,7 +46,7 @@ fn command(home: &Path, program: &Path) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     for name in ["VESTAL_TEST_DOCKER_HOST", "XDG_RUNTIME_DIR"] {
-        command.envs(told(name).map(|value| (name, value)));
+        command.envs(variable(name).map(|value| (name, value)));
     }
     command
 }

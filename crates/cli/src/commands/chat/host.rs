@@ -20,8 +20,7 @@ use crate::commands::kanban;
 use crate::console::{self, CancelAnswers, TerminalMessage};
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
-use crate::signals;
+use crate::exit::{self, Exit};
 
 /// How long a command has to end by itself after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(2);
@@ -35,7 +34,7 @@ pub(super) struct ChatProgram {
     pub(super) request: OpenRequest,
     /// Whether everything is allowed in the first conversation.
     pub(super) yolo: bool,
-    /// Takes what is said while the chat draws on the terminal.
+    /// Takes messages while the chat draws on the terminal.
     pub(super) receiver: Arc<dyn Fn(TerminalMessage) + Send + Sync>,
     /// The sandbox of the conversation before.
     pub(super) last: Mutex<Option<SandboxChoice>>,
@@ -77,8 +76,8 @@ impl ChatProgram {
     async fn run(&self, verb: Verb, global: Global) -> Result<Exit, CommandFailure> {
         let environment = self.context.environment().clone();
         let context = Context::new(self.context.console, environment, global);
-        let mut signals = signals::listen_or_fail()?;
-        let _questions = QuestionsUntilSignal::end_with(signals::listen_or_fail()?)?;
+        let mut signals = exit::listen_or_fail()?;
+        let _questions = QuestionsUntilSignal::end_with(exit::listen_or_fail()?)?;
         let mut work = crate::dispatch(&context, verb);
         let signal = tokio::select! {
             done = &mut work => return done,
@@ -164,6 +163,20 @@ impl ChatHost for ChatProgram {
         went_well
     }
 
+    fn commands(&self) -> Vec<(String, String)> {
+        let skills = self.runtime.skills();
+        let catalogue = skills.catalogue();
+        let about = |name: &String| {
+            let skill = catalogue.get(name)?;
+            Some(skill.about.description.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        let named = |name: String| {
+            let about = about(&name).unwrap_or_default();
+            (name, about)
+        };
+        skills.names().into_iter().map(named).collect()
+    }
+
     fn expand_command(&self, name: &str, words: &str) -> Option<Result<String, ChatError>> {
         let skills = self.runtime.skills();
         skills.find(name)?;
@@ -180,7 +193,7 @@ impl ChatHost for ChatProgram {
 }
 
 impl ChatProgram {
-    /// Has everything that is said go to the chat from now on.
+    /// Sends all messages to the chat from now on.
     pub(super) fn draw_again(&self) {
         let receiver = Arc::clone(&self.receiver);
         console::redirect_messages(move |message| receiver(message));

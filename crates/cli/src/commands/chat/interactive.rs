@@ -22,17 +22,19 @@ use crate::commands::model;
 use crate::console::{self, TerminalMessage};
 use crate::context::{Context, declared_backend};
 use crate::error::CommandFailure;
-use crate::exit::Exit;
-use crate::signals;
+use crate::exit::{self, Exit};
 
 /// Reports whether an interactive chat is possible: input and output are terminals.
 pub(crate) fn is_possible(environment: &Environment) -> bool {
-    // What cannot move its cursor cannot be drawn on.
-    let is_dumb = environment.get("TERM").is_some_and(|term| term == "dumb");
-    !is_dumb
+    !is_dumb(environment)
         && io::stdin().is_terminal()
         && io::stdout().is_terminal()
         && io::stderr().is_terminal()
+}
+
+/// Reports whether the terminal cannot move its cursor, and so cannot be drawn on.
+pub(super) fn is_dumb(environment: &Environment) -> bool {
+    environment.get("TERM").is_some_and(|term| term == "dumb")
 }
 
 pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, CommandFailure> {
@@ -79,7 +81,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Comm
         first,
         cwd: std::env::current_dir().ok(),
     };
-    let chat = vestal_chat::run(parts, signals::listen);
+    let chat = vestal_chat::run(parts, exit::listen);
     let left = Box::pin(chat).await;
     vestal_tui::terminal::restore();
     console::restore_messages();

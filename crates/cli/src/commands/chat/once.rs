@@ -16,8 +16,8 @@ use crate::agent::{self, Asking, TerminalHuman};
 use crate::console::{status, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
+use crate::exit;
 use crate::follow::unless_terminated;
-use crate::signals;
 use crate::values::quoted;
 
 /// A question that is asked once, outside of an interactive chat.
@@ -43,7 +43,7 @@ impl OneShot<'_> {
         let settings = Arc::new(self.context.settings()?);
         // Checked first: without a model, nothing is made or opened.
         drop(vestal_runtime::endpoints(&settings, self.args.model.as_deref())?);
-        let mut signals = signals::listen_or_fail()?;
+        let mut signals = exit::listen_or_fail()?;
         let toolsets = toolsets(&settings, self.args.toolsets.as_deref())?;
         let runtime = agent::build(self.context, &settings, &toolsets).await?;
         let end = self.ask(&runtime, question, &mut signals).await;

@@ -204,6 +204,9 @@ impl TurnOutput {
             TurnEvent::ToolEnded { call, name, is_error, took, .. } => {
                 self.tool_ended(&call, &name, is_error, took).await?;
             }
+            TurnEvent::ModeChanged { mode } => self.aside(&format!("mode: {mode}")).await?,
+            // The question that follows shows it, or the answer.
+            TurnEvent::PlanPresented { .. } => {}
             TurnEvent::Warning { text } => {
                 self.end_line().await?;
                 self.console.warn(&text);

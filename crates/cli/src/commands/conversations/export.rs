@@ -131,7 +131,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandFailure> {
     })
 }
 
-/// Returns what was said as Markdown.
+/// Returns the messages as Markdown.
 pub(super) fn render(summary: &ConversationSummary, history: &[Stored]) -> String {
     let conversation = &summary.conversation;
     let title = conversation.title.as_deref().unwrap_or("Conversation");

@@ -314,7 +314,7 @@ pub(super) fn passage(stored: &Stored, detail: Detail) -> Passage {
         (_, MessageKind::Note) => Some("put in by vestal"),
         (
             MessageStanding::Active | MessageStanding::Compacted,
-            MessageKind::Said | MessageKind::Aside,
+            MessageKind::Dialogue | MessageKind::Aside,
         ) => None,
     };
     match &stored.message {

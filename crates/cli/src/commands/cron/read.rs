@@ -93,7 +93,7 @@ pub(super) async fn list(
     Ok(exit)
 }
 
-/// Returns what is said of a moment that has passed and that nobody has taken.
+/// Describes a moment that has passed and that nobody has taken.
 fn overdue(next: Timestamp, now: Timestamp, runner: Option<&SchedulesRunner>) -> String {
     match runner {
         Some(runner) if runner.is_running => "due now".to_owned(),
@@ -213,7 +213,7 @@ pub(super) async fn show(
 }
 
 const RUNS_HELP: &str = "\
-Without ID, runs of all schedules. The last 50 runs of each are kept, and 64 KiB of what each said;
+Without ID, runs of all schedules. The last 50 runs of each are kept, and 64 KiB of the output of each;
 all of it is in the conversation of the run (`vestal conversations show`).
 
 Statuses: succeeded, failed, timed_out, interrupted (the gateway stopped), lost (its process died; it
@@ -237,7 +237,7 @@ pub(super) struct RunsArgs {
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20)]
     limit: u32,
 
-    /// Print what each run said below it.
+    /// Print the output of each run below it.
     #[arg(long)]
     output: bool,
 

@@ -21,8 +21,7 @@ use crate::agent;
 use crate::console::{Console, Sink, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
-use crate::exit::Exit;
-use crate::signals;
+use crate::exit::{self, Exit};
 
 const RUN_HELP: &str = "\
 Runs the schedule in this process and shows what the agent says; the run is recorded like any other,
@@ -103,7 +102,7 @@ async fn in_foreground(
 ) -> Result<(RunReport, ScheduleRunId), CommandFailure> {
     let settings = context.settings()?;
     let timeout = settings.get(&keys::CRON_TIMEOUT_SECONDS)?.value.duration();
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let runtime = agent::build(context, &settings, &[]).await?;
     let engine = runtime.agent().engine().clone();
     let owner = RunOwner::current()?;
@@ -149,7 +148,7 @@ async fn in_foreground(
     Ok((report, run))
 }
 
-/// Delivers what the run said, unless a gateway was faster.
+/// Delivers the output of the run, unless a gateway was faster.
 async fn deliver(
     store: &ScheduleStore,
     executor: &Foreground,
@@ -211,7 +210,7 @@ async fn show(
         let event = tokio::select! {
             biased;
             event = events.recv() => event,
-            // What was said before is in the queue, which is asked first.
+            // Earlier messages are in the queue, which is asked first.
             () = ended.cancelled() => None,
         };
         let Some(event) = event else { break };

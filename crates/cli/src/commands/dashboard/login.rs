@@ -1,4 +1,4 @@
-//! Who gets in: links, the password, and the end of all sessions.
+//! Logging in: links, the password, and the end of all sessions.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;

@@ -97,6 +97,7 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
     };
     unit.systemctl(&["--version"])?;
     let text = unit_text(slots.program(), &["supervise"], root, scope);
+    let before = std::fs::read(&unit.path).ok();
     let write = || {
         std::fs::create_dir_all(unit.path.parent().unwrap_or(Path::new("/")))?;
         std::fs::write(&unit.path, text)
@@ -112,8 +113,14 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
         }
         failure
     })?;
-    unit.systemctl(&["daemon-reload"])?;
-    unit.systemctl(&["enable", "--now", &unit.name])?;
+    let enabled = unit
+        .systemctl(&["daemon-reload"])
+        .and_then(|()| unit.systemctl(&["enable", "--now", &unit.name]));
+    if let Err(failure) = enabled {
+        unit.undo(before);
+        return Err(failure
+            .advise("nothing was installed; without systemd: vestal gateway start, or vestal supervise in the foreground"));
+    }
     if !args.json {
         context.console.print(&format!("installed {} as {}", unit.name, unit.path.display()))?;
         context.console.note(&match scope {
@@ -137,10 +144,18 @@ pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit,
         return Err(CommandFailure::new(format!("{} is not installed", unit.path.display()))
             .with_exit(Exit::No));
     }
-    unit.systemctl(&["disable", "--now", &unit.name])?;
-    std::fs::remove_file(&unit.path)
+    let disabled = unit.systemctl(&["disable", "--now", &unit.name]);
+    if disabled.is_err() && unit.systemctl(&["is-active", "--quiet", &unit.name]).is_ok() {
+        // It would run on with nobody who knows it.
+        return disabled.map(|()| Exit::Success);
+    }
+    unit.remove_files()
         .map_err(|error| CommandFailure::io(&format!("remove {}", unit.path.display()), &error))?;
-    unit.systemctl(&["daemon-reload"])?;
+    if disabled.is_err() {
+        context.console.note("systemd did not answer, so only the unit's files were removed");
+    } else {
+        unit.systemctl(&["daemon-reload"])?;
+    }
     if !args.json {
         context.console.print(&format!("removed {}", unit.path.display()))?;
     }
@@ -176,9 +191,37 @@ impl SystemdUnit {
         units.into_iter().flatten().find(|unit| unit.path.exists())
     }
 
+    /// Removes the unit, and the links by which it is enabled.
+    fn remove_files(&self) -> std::io::Result<()> {
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        for entry in std::fs::read_dir(dir)?.flatten() {
+            let link = entry.path().join(&self.name);
+            let is_wants = entry.path().extension().is_some_and(|kind| kind == "wants");
+            if is_wants && std::fs::symlink_metadata(&link).is_ok_and(|found| found.is_symlink()) {
+                std::fs::remove_file(link)?;
+            }
+        }
+        std::fs::remove_file(&self.path)
+    }
+
+    /// Puts back what was there before an installation that failed.
+    fn undo(&self, before: Option<Vec<u8>>) {
+        let undone = match before {
+            Some(text) => std::fs::write(&self.path, text),
+            None => self.remove_files(),
+        };
+        if let Err(error) = undone {
+            tracing::warn!(%error, unit = %self.path.display(), "the unit could not be removed again");
+        }
+        // What it has read of it by now it forgets, if it runs at all.
+        if let Err(error) = self.systemctl(&["daemon-reload"]) {
+            tracing::debug!(error = ?error, "systemd did not forget the unit");
+        }
+    }
+
     /// Starts it; returns when its supervisor is ready.
     pub(super) async fn start(self, context: &Context) -> Result<(), CommandFailure> {
-        let command = self.command("start");
+        let (command, is_system) = (self.command("start"), self.system);
         let starting = async {
             let started = tokio::task::spawn_blocking(move || {
                 self.systemctl(&["--no-ask-password", "start", &self.name])
@@ -187,8 +230,11 @@ impl SystemdUnit {
         };
         let started = context.console.while_waiting("starting the service", starting).await;
         started.map_err(|failure| {
-            failure
-                .advise(format!("the supervisor of this home is a service; to start it: {command}"))
+            failure.advise(format!(
+                "the supervisor of this home is a service; to start it: {command}. Where \
+                     systemd does not run, remove it first: vestal gateway uninstall{}",
+                if is_system { " --system" } else { "" }
+            ))
         })
     }
 

@@ -1,4 +1,4 @@
-//! `vestal gateway start`, `stop` and `restart`: what is checked and said before an order is given.
+//! `vestal gateway start`, `stop` and `restart`: what is checked and reported before an order is given.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -148,7 +148,7 @@ fn refuse_set(context: &Context) -> Result<(), CommandFailure> {
 fn warn_of_variables(context: &Context, holder: Option<&Holder>) {
     let Some(holder) = holder else { return };
     let pid = holder.process.pid;
-    // That of another user or container cannot be read, and nothing is said about it.
+    // That of another user or container cannot be read, and is not reported.
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return };
     let schema = vestal_api::schema();
     let is_other = |name: &str, value: &std::ffi::OsStr| {

@@ -55,14 +55,14 @@ pub(super) async fn add_foreign(
 
 /// Returns where clients look for a gateway or for the dashboard.
 fn addresses(slots: &HomeSlots, gateway: &GatewayView) -> Vec<Address> {
-    let told = gateway.listeners.iter().filter_map(|part| part.address.as_deref());
-    let told = told.flat_map(|addresses| addresses.split(" and "));
-    let told: Vec<Address> = told
+    let reported = gateway.listeners.iter().filter_map(|part| part.address.as_deref());
+    let reported = reported.flat_map(|addresses| addresses.split(" and "));
+    let reported: Vec<Address> = reported
         .filter_map(|address| address.trim_start_matches("http://").parse::<SocketAddr>().ok())
         .map(|address| (address.ip().to_string(), address.port()))
         .collect();
-    if gateway.state == SlotState::Running && !told.is_empty() {
-        return told;
+    if gateway.state == SlotState::Running && !reported.is_empty() {
+        return reported;
     }
     if gateway.profile == DASHBOARD_SLOT {
         // One that nobody has ever wanted is not looked for.

@@ -21,8 +21,7 @@ use super::board_context::BoardContext;
 use super::display;
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, json, text};
 use crate::error::CommandFailure;
-use crate::exit::Exit;
-use crate::signals;
+use crate::exit::{self, Exit};
 
 const DISPATCH_HELP: &str = "\
 Without --watch, one board is dispatched once: stuck tasks are repaired, scheduled tasks that are
@@ -174,7 +173,7 @@ fn configured_policy(
 }
 
 /// Returns what a dispatcher goes by: the settings, and what the command line
-/// says in their place. What is wrong with the settings is said once.
+/// says in their place. What is wrong with the settings is reported once.
 fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<DispatchPolicy, CommandFailure> {
     let (mut policy, warnings) = configured_policy(ctx)?;
     for trouble in warnings {
@@ -374,7 +373,7 @@ async fn watch(
     policy: DispatchPolicy,
     json: bool,
 ) -> Result<Exit, CommandFailure> {
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let only = ctx.is_named().then(|| ctx.slug().clone());
     let _watching = WatchLock::take(ctx.boards(), only.as_ref())?;
     let boards = OpenBoards::new(ctx.boards().clone(), only);

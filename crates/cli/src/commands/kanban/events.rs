@@ -18,9 +18,8 @@ use super::board_context::BoardContext;
 use super::display;
 use crate::console::{DIM, GREEN, RED, Sink, YELLOW, text};
 use crate::error::CommandFailure;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::follow::unless_terminated;
-use crate::signals;
 
 const WATCH_HELP: &str = "\
 Ctrl-C ends it.
@@ -97,7 +96,7 @@ async fn wait_for_board(ctx: &BoardContext<'_>) -> Result<Board, CommandFailure>
 async fn until_signal(
     work: impl Future<Output = Result<Infallible, CommandFailure>>,
 ) -> Result<Exit, CommandFailure> {
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     match unless_terminated(&mut signals, work).await {
         Ok(Ok(never)) => match never {},
         Ok(Err(failure)) => Err(failure),
@@ -312,7 +311,7 @@ pub(super) async fn log(ctx: &BoardContext<'_>, args: &LogArgs) -> Result<Exit, 
         return Ok(Exit::Success);
     }
     let sink = Sink::stdout().map_err(|error| CommandFailure::output(&error))?;
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals = exit::listen_or_fail()?;
     let printing = print_log(ctx, &board, &id, path, args, &sink);
     match unless_terminated(&mut signals, printing).await {
         Ok(done) => done,

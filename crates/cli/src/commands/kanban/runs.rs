@@ -7,6 +7,7 @@ use clap::Args;
 use vestal_api::{HeartbeatView, TaskRunView};
 use vestal_board::verbs::{Claim, Heartbeat};
 use vestal_board::{Role, Run, RunId, Status, TaskId, keys, log_path, settings as board_settings};
+use vestal_dispatcher::{collect_commits, prepare_own_git};
 use vestal_runtime::Terminations;
 use vestal_worker::{ProcessLimits, SweepParts, TaskLog, WorkerExit, WorkerParts};
 
@@ -16,8 +17,7 @@ use super::values::parse_assignee;
 use crate::agent;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::error::CommandFailure;
-use crate::exit::Exit;
-use crate::signals;
+use crate::exit::{self, Exit};
 use crate::values::parse_duration;
 
 /// How long a person holds a task unless they say otherwise.
@@ -256,7 +256,7 @@ pub(super) async fn worker(
     args: WorkerArgs,
 ) -> Result<Exit, CommandFailure> {
     // Before anything else: from here on a signal ends the worker in good order.
-    let signals = signals::listen();
+    let signals = exit::listen();
     // A dispatcher starts it in the home of Vestal.
     ctx.context.become_service();
     let done = match signals {
@@ -280,8 +280,15 @@ async fn work_on_task(
         Some(lease) => lease,
         None => settings.get(&keys::KANBAN_CLAIM_TTL_SECONDS)?.value.duration(),
     };
+    let board = ctx.existing(args.task.as_str()).await?;
+    let environment = settings.environment().clone();
+    let tree = environment.non_empty("VESTAL_KANBAN_WORKSPACE").map(std::path::PathBuf::from);
+    let prepared = prepare_own_git(&board, &args.task, tree.as_deref(), &environment).await;
+    if let Err(error) = prepared {
+        tracing::warn!(task = %args.task, %error, "the git directory of the task was not brought up to date");
+    }
     let parts = WorkerParts {
-        board: ctx.existing(args.task.as_str()).await?,
+        board: board.clone(),
         task: args.task.clone(),
         run: RunId::new(args.run),
         engine: ctx.context.engine()?,
@@ -294,6 +301,11 @@ async fn work_on_task(
         settings,
     };
     let report = Box::pin(vestal_worker::run(parts)).await;
+    let collected = collect_commits(&board, &args.task, tree.as_deref(), &environment).await;
+    if let Err(error) = collected {
+        // The next one to need them tries again: a merge, the next attempt, or the collection.
+        tracing::warn!(task = %args.task, %error, "what the worker committed was not taken over yet");
+    }
     Ok(Exit::Worker(report.exit))
 }
 

@@ -69,7 +69,7 @@ fn a_stream_that_had_to_be_repeated_leaves_nothing_behind_in_a_pipe() {
 }
 
 #[test]
-fn a_turn_leaves_a_log_without_what_was_said() {
+fn a_turn_leaves_a_log_without_messages() {
     let chat = ChatFixture::replies([terminal("true"), ScriptedReply::text("A secret answer.")]);
     chat.ask("a secret question").exits(0);
     let log = std::fs::read_to_string(chat.fixture.home().join("logs/agent.log")).unwrap();

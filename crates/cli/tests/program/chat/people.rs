@@ -76,7 +76,7 @@ fn a_repeated_answer_is_reported_as_such() {
 }
 
 #[test]
-fn ctrl_c_ends_the_request_and_what_was_said_is_kept() {
+fn ctrl_c_ends_the_request_and_messages_are_kept() {
     let reply = ScriptedReply::text("First part, and never the second.").chunked(12).hold_after(1);
     let chat = ChatFixture::new(Script::replies([reply, ScriptedReply::text("Again.")]));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);

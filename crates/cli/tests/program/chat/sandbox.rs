@@ -53,7 +53,7 @@ fn a_conversation_is_gone_on_with_in_the_sandbox_it_was_begun_in() {
 }
 
 #[test]
-fn a_conversation_sees_what_was_said_before() {
+fn a_conversation_sees_earlier_messages() {
     let chat = ChatFixture::new(Script::rules([
         ReplyRule::when_user_contains("what did").reply_with(|request| {
             let printed = serde_json::to_string(request.messages()).unwrap();

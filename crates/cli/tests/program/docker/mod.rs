@@ -3,7 +3,7 @@
 mod durable;
 mod errors;
 mod images;
-mod owned;
+mod migrated;
 mod projects;
 mod pull;
 mod verbs;

@@ -25,7 +25,7 @@ fn the_models_of_the_chat_are_those_of_the_command_line() {
     let chat = ChatFixture::new(Script::new().models(models));
     let shown = chat.vestal(["model"]).exits(0).text();
     let mut tty = ChatTerminal::take(&chat);
-    tty.submits("/model");
+    tty.submits("/model list");
     for line in shown.lines() {
         tty.sees(line.trim_end());
     }

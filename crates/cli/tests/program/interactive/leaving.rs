@@ -94,7 +94,7 @@ fn a_terminal_that_is_closed_during_a_turn_loses_no_word() {
 }
 
 #[test]
-fn sigterm_during_a_tool_ends_the_command_and_keeps_what_was_said() {
+fn sigterm_during_a_tool_ends_the_command_and_keeps_messages() {
     let chat = ChatFixture::new(Script::new());
     let go = pipe(&chat, "go");
     chat.model.push(terminal(&format!("echo be''gun; cat {}", go.display())));
@@ -204,7 +204,7 @@ fn two_chats_in_one_sandbox_do_not_get_in_each_others_way() {
 }
 
 #[test]
-fn a_chat_in_which_nothing_was_said_leaves_no_conversation() {
+fn a_chat_without_a_message_leaves_no_conversation() {
     let chat = ChatFixture::new(Script::new());
     assert_eq!(ChatTerminal::take(&chat).leaves(), 0);
     let listed = chat.vestal(["conversations", "list", "--json"]).exits(0).json();

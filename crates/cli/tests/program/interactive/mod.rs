@@ -4,5 +4,6 @@ mod commands;
 mod first_run;
 mod fixture;
 mod leaving;
+mod lists;
 mod talking;
 mod trouble;

@@ -90,7 +90,7 @@ fn a_tool_at_work_is_seen_and_typing_goes_on_meanwhile() {
 }
 
 #[test]
-fn what_is_said_while_the_model_works_reaches_it() {
+fn messages_sent_while_the_model_works_reach_it() {
     let chat = ChatFixture::replies([terminal("cat go"), ScriptedReply::text("As you wish.")]);
     let go = Fifo::create(chat.fixture.work().join("go"));
     let mut tty = ChatTerminal::take(&chat);

@@ -87,6 +87,7 @@ fn a_terminal_that_cannot_move_its_cursor_is_not_drawn_on() {
     let mut variables = chat.variables();
     variables.push(("TERM", "dumb".to_owned()));
     let mut tty = ChatTerminal::start(&chat, &["chat"], columns(80), &variables);
+    tty.sees("a chat cannot be drawn on this terminal (TERM=dumb)");
     tty.sees("vestal chat -q");
     assert_eq!(tty.ends(), 2);
     let written = String::from_utf8_lossy(&tty.pty.written()).into_owned();

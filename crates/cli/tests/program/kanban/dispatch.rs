@@ -179,7 +179,7 @@ fn taking_a_task_from_its_worker_stops_the_worker() {
 }
 
 #[test]
-fn a_dispatcher_that_watches_starts_what_comes_and_ends_when_told() {
+fn a_dispatcher_that_watches_starts_new_tasks_and_ends_on_a_signal() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let chat = hanging();
         let fixture = &chat.fixture;
@@ -207,7 +207,7 @@ fn a_dispatcher_that_watches_starts_what_comes_and_ends_when_told() {
 }
 
 #[test]
-fn the_end_of_a_worker_is_told_with_what_came_of_its_task() {
+fn the_end_of_a_worker_is_reported_with_the_outcome_of_its_task() {
     let done = ScriptedReply::tool_call("kanban_complete", json!({"summary": "all well"}));
     let chat = saying([done, ScriptedReply::text("That was it.")]);
     let fixture = &chat.fixture;

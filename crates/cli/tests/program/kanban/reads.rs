@@ -152,7 +152,7 @@ fn counts_follow_the_tasks() {
 }
 
 #[test]
-fn what_a_worker_is_told_can_be_read() {
+fn the_context_of_a_worker_can_be_read() {
     let fixture = ProgramFixture::new();
     let id = create(&fixture, &["Write it", "--body", "two pages \u{1b}[2J"]);
     let reported = done(&fixture, &["context", &id]);

@@ -20,7 +20,7 @@ struct Story {
 }
 
 impl Story {
-    fn in_world(fixture: ProgramFixture, backend: &str, script: Script) -> Self {
+    fn with_fixture(fixture: ProgramFixture, backend: &str, script: Script) -> Self {
         let model = ScriptedModel::start(script.strict());
         std::fs::create_dir_all(fixture.home()).unwrap();
         // Workers get their settings from their profile's files, never from
@@ -129,7 +129,7 @@ fn a_chain_is_worked_off(fixture: ProgramFixture, backend: &str) {
             .after_tool_results(1)
             .reply(complete("four by five")),
     ]);
-    let story = Story::in_world(fixture, backend, script);
+    let story = Story::with_fixture(fixture, backend, script);
     let fixture = &story.fixture;
     let first = create(fixture, &["measure the room", "--assignee", "default"]);
     let second = create(fixture, &["draw the plan", "--assignee", "default", "--parent", &first]);
@@ -174,7 +174,7 @@ fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
         ReplyRule::when_user_contains("paint the door").reply(complete("fresh")),
         farewell(),
     ]);
-    let story = Story::in_world(ProgramFixture::new(), "local", script);
+    let story = Story::with_fixture(ProgramFixture::new(), "local", script);
     let id = create(&story.fixture, &["paint the door", "--assignee", "default"]);
     let frozen = story.dispatcher("alpha");
     story.await_model(|model| model.wait_for_holds(1));
@@ -230,7 +230,7 @@ fn a_worker_that_is_killed_at_any_step_strands_no_task() {
             .once(),
         ReplyRule::when_user_contains("dig the well").reply(complete("dug")),
     ]);
-    let story = Story::in_world(ProgramFixture::new(), "local", script);
+    let story = Story::with_fixture(ProgramFixture::new(), "local", script);
     let fixture = &story.fixture;
     let id = create(fixture, &["dig the well", "--assignee", "default"]);
     let dispatcher = story.dispatcher("here");
@@ -265,7 +265,7 @@ fn a_finished_task_leaves_no_sandbox_to_anybody_who_worked_on_it() {
         ReplyRule::when_user_contains("tidy the desk").reply(complete("tidied")),
         farewell(),
     ]);
-    let story = Story::in_world(ProgramFixture::new(), "local", script);
+    let story = Story::with_fixture(ProgramFixture::new(), "local", script);
     let fixture = &story.fixture;
     fixture.vestal(["profile", "create", "rev", "--clone"]).exits(0);
     let desk = format!("dir:{}", fixture.work().join("desk").display());

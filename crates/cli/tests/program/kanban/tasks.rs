@@ -76,7 +76,7 @@ fn a_new_task_is_reported_in_a_line_and_in_json_as_a_whole() {
 }
 
 #[test]
-fn a_task_begins_where_it_is_told_to() {
+fn a_task_begins_in_the_state_that_was_asked_for() {
     let fixture = ProgramFixture::new();
     let made = |args: &[&str]| create(&fixture, args);
     assert_eq!(status(&fixture, &made(&["a"])), "ready");

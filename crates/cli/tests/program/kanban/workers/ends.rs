@@ -9,13 +9,13 @@ use vestal_board::{Authority, HostId, HostName, NewTask, Outcome, Role, Status, 
 use vestal_scripted_model::ScriptedReply;
 use vestal_testkit::files::Fifo;
 
-use super::bench::{Bench, complete, some};
+use super::fixture::{WorkerFixture, complete, some};
 use crate::chat::fixture::terminal;
 use crate::support::{RunningProgram, finish, is_alive};
 
 /// A worker in the middle of a command, with a job of its own running.
 struct AtWork {
-    bench: Bench,
+    fixture: WorkerFixture,
     task: TaskId,
     run: vestal_board::RunId,
     worker: RunningProgram,
@@ -25,23 +25,23 @@ struct AtWork {
 
 impl AtWork {
     fn new(new: NewTask, lease: u64) -> Self {
-        let bench = Bench::replies([]);
-        let (job, command) = (bench.pipe("job"), bench.pipe("command"));
+        let fixture = WorkerFixture::replies([]);
+        let (job, command) = (fixture.pipe("job"), fixture.pipe("command"));
         let text =
             |pipe: &Fifo| format!("setsid sleep 1000 & echo $$ $! > {}; wait", pipe.display());
         let background = json!({"command": text(&job), "background": true});
-        bench.chat.model.push(ScriptedReply::tool_call("terminal", background));
-        bench.chat.model.push(terminal(&text(&command)));
-        let task = bench.task(new);
-        let run = bench.claim(&task, Role::Work);
-        let mut worker = bench.worker(&task, run);
+        fixture.chat.model.push(ScriptedReply::tool_call("terminal", background));
+        fixture.chat.model.push(terminal(&text(&command)));
+        let task = fixture.task(new);
+        let run = fixture.claim(&task, Role::Work);
+        let mut worker = fixture.worker(&task, run);
         worker.env("VESTAL_KANBAN_LEASE_SECONDS", lease.to_string());
         let worker = RunningProgram::start(worker);
         let pids = [job, command].map(|pipe| pipe.read());
         let pids: Vec<String> =
             pids.iter().flat_map(|pids| pids.split_whitespace()).map(str::to_owned).collect();
         assert_eq!(pids.len(), 4);
-        Self { bench, task, run, worker, pids }
+        Self { fixture, task, run, worker, pids }
     }
 }
 
@@ -49,17 +49,17 @@ impl AtWork {
 fn a_signal_stops_the_whole_worker_and_its_task_is_tried_again_after_a_pause() {
     for signal in [Signal::TERM, Signal::INT] {
         let at_work = AtWork::new(some(), 120);
-        let AtWork { bench, task, worker, pids, .. } = at_work;
+        let AtWork { fixture, task, worker, pids, .. } = at_work;
         worker.signal(signal);
         let (code, stderr) = worker.end();
-        assert_eq!(code, 143, "{stderr} {}", bench.log(&task));
+        assert_eq!(code, 143, "{stderr} {}", fixture.log(&task));
         assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-        assert_eq!(bench.running_jobs(), json!([]));
-        let run = bench.last_run(&task);
+        assert_eq!(fixture.running_jobs(), json!([]));
+        let run = fixture.last_run(&task);
         assert_eq!(run.outcome, Some(Outcome::Terminated));
-        let again = bench.get(&task);
+        let again = fixture.get(&task);
         assert_eq!((again.status, again.guard.as_deref()), (Status::Ready, Some("backoff")));
-        let failures = bench.show(&task).failures;
+        let failures = fixture.show(&task).failures;
         let counted: Vec<_> = failures.iter().map(|own| (own.cause, own.count)).collect();
         assert_eq!(counted, [(Outcome::Terminated, 1)]);
     }
@@ -67,9 +67,9 @@ fn a_signal_stops_the_whole_worker_and_its_task_is_tried_again_after_a_pause() {
 
 #[test]
 fn a_second_signal_leaves_at_once() {
-    let AtWork { bench, task, mut worker, .. } = AtWork::new(some(), 120);
+    let AtWork { fixture, task, mut worker, .. } = AtWork::new(some(), 120);
     // A guest that does not move cannot end anything, so the turn does not end.
-    let guest = bench.chat.fixture.guest();
+    let guest = fixture.chat.fixture.guest();
     guest.signal(Signal::STOP);
     worker.signal(Signal::TERM);
     // Nothing shows from outside that the first was heard; so the second is
@@ -80,7 +80,7 @@ fn a_second_signal_leaves_at_once() {
     }
     assert_eq!(worker.end().0, 143);
     guest.signal(Signal::CONT);
-    let log = bench.log(&task);
+    let log = fixture.log(&task);
     assert!(log.contains("a second signal"), "{log}");
 }
 
@@ -88,103 +88,104 @@ fn a_second_signal_leaves_at_once() {
 fn what_a_killed_worker_left_is_found_and_ended() {
     let at_work = AtWork::new(some(), 120);
     at_work.worker.signal(Signal::KILL);
-    let AtWork { bench, task, run, worker, pids } = at_work;
+    let AtWork { fixture, task, run, worker, pids } = at_work;
     worker.end();
     assert_eq!(pids.iter().filter(|pid| is_alive(pid)).count(), 4);
     // Somebody else's job in the same sandbox is none of its business.
-    let other = bench.chat.vestal(["run", "--background", "sleep 1000"]).exits(0);
-    bench.sweep(&task, run).exits(0);
+    let other = fixture.chat.vestal(["run", "--background", "sleep 1000"]).exits(0);
+    fixture.sweep(&task, run).exits(0);
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-    let jobs = bench.running_jobs();
+    let jobs = fixture.running_jobs();
     assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
     assert_eq!(jobs[0]["id"], other.text().trim());
     // The task is not finished, so its place is kept; then it is, and goes.
-    assert_eq!(bench.scratch_places().len(), 1);
+    assert_eq!(fixture.scratch_places().len(), 1);
     let person = Authority::Person("user".to_owned());
-    bench.on(bench.board.archive(&person, &task)).unwrap();
-    bench.sweep(&task, run).exits(0);
-    assert!(bench.scratch_places().is_empty());
-    bench.sweep(&task, run).exits(0);
+    fixture.on(fixture.board.archive(&person, &task)).unwrap();
+    fixture.sweep(&task, run).exits(0);
+    assert!(fixture.scratch_places().is_empty());
+    fixture.sweep(&task, run).exits(0);
 }
 
 #[test]
 fn a_worker_that_loses_its_task_stops_and_writes_nothing() {
     let at_work = AtWork::new(some(), 1);
-    let AtWork { bench, task, worker, pids, .. } = at_work;
+    let AtWork { fixture, task, worker, pids, .. } = at_work;
     let person = Authority::Person("user".to_owned());
-    bench.on(bench.board.reclaim(&person, &task, "give it to another")).unwrap();
+    fixture.on(fixture.board.reclaim(&person, &task, "give it to another")).unwrap();
     let other = HostId { name: HostName::new("elsewhere"), boot: "another".to_owned() };
-    let next = bench.claim_on(other, &task, Role::Work);
+    let next = fixture.claim_on(other, &task, Role::Work);
     let (code, stderr) = worker.end();
     assert_eq!(code, 77, "{stderr}");
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-    let held = bench.get(&task);
+    let held = fixture.get(&task);
     assert_eq!((held.status, held.current_run), (Status::Running, Some(next)));
 }
 
 #[test]
 fn a_worker_whose_task_is_not_its_own_does_nothing() {
-    let bench = Bench::replies([]);
-    let task = bench.some_task();
-    let run = bench.claim(&task, Role::Work);
+    let fixture = WorkerFixture::replies([]);
+    let task = fixture.some_task();
+    let run = fixture.claim(&task, Role::Work);
     let person = Authority::Person("user".to_owned());
-    bench.on(bench.board.reclaim(&person, &task, "not now")).unwrap();
-    finish(bench.worker(&task, run).spawn().unwrap()).exits(77);
+    fixture.on(fixture.board.reclaim(&person, &task, "not now")).unwrap();
+    finish(fixture.worker(&task, run).spawn().unwrap()).exits(77);
     let unknown = vestal_board::RunId::new(run.get() + 1000);
-    finish(bench.worker(&task, unknown).spawn().unwrap()).exits(77);
-    assert!(bench.chat.model.requests().is_empty());
-    assert!(bench.chat.fixture.tasks().is_empty());
+    finish(fixture.worker(&task, unknown).spawn().unwrap()).exits(77);
+    assert!(fixture.chat.model.requests().is_empty());
+    assert!(fixture.chat.fixture.tasks().is_empty());
 }
 
 #[test]
 fn a_report_that_comes_too_late_changes_nothing() {
-    let bench = Bench::replies([ScriptedReply::text("On my way.").hold_after(1), complete()]);
-    let task = bench.some_task();
-    let run = bench.claim(&task, Role::Work);
-    let worker = RunningProgram::start(bench.worker(&task, run));
-    bench.chat.until(|model| model.wait_for_holds(1));
+    let fixture =
+        WorkerFixture::replies([ScriptedReply::text("On my way.").hold_after(1), complete()]);
+    let task = fixture.some_task();
+    let run = fixture.claim(&task, Role::Work);
+    let worker = RunningProgram::start(fixture.worker(&task, run));
+    fixture.chat.until(|model| model.wait_for_holds(1));
     let person = Authority::Person("user".to_owned());
-    bench.on(bench.board.reclaim(&person, &task, "give it to another")).unwrap();
-    bench.chat.model.release();
+    fixture.on(fixture.board.reclaim(&person, &task, "give it to another")).unwrap();
+    fixture.chat.model.release();
     assert_eq!(worker.end().0, 77);
-    assert_eq!(bench.get(&task).status, Status::Ready);
-    assert_eq!(bench.last_run(&task).outcome, Some(Outcome::Reclaimed));
+    assert_eq!(fixture.get(&task).status, Status::Ready);
+    assert_eq!(fixture.last_run(&task).outcome, Some(Outcome::Reclaimed));
 }
 
 #[test]
 fn a_worker_keeps_its_own_time() {
     let new = NewTask { max_runtime: Some(Duration::from_secs(2)), ..some() };
-    let AtWork { bench, task, worker, pids, .. } = AtWork::new(new, 120);
+    let AtWork { fixture, task, worker, pids, .. } = AtWork::new(new, 120);
     let (code, stderr) = worker.end();
     assert_eq!(code, 124, "{stderr}");
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-    let run = bench.last_run(&task);
+    let run = fixture.last_run(&task);
     assert_eq!(run.outcome, Some(Outcome::TimedOut));
     assert!(run.error.unwrap().contains("2 s"));
 }
 
 #[test]
 fn a_job_that_was_left_running_ends_with_its_worker() {
-    let bench = Bench::replies([]);
-    let pipe = bench.pipe("job");
+    let fixture = WorkerFixture::replies([]);
+    let pipe = fixture.pipe("job");
     let text = format!("echo $$ > {}; sleep 1000", pipe.display());
     let background = json!({"command": text, "background": true});
-    bench.chat.model.push(ScriptedReply::tool_call("terminal", background));
-    bench.chat.model.push(complete());
-    let task = bench.some_task();
-    let run = bench.claim(&task, Role::Work);
-    let worker = RunningProgram::start(bench.worker(&task, run));
+    fixture.chat.model.push(ScriptedReply::tool_call("terminal", background));
+    fixture.chat.model.push(complete());
+    let task = fixture.some_task();
+    let run = fixture.claim(&task, Role::Work);
+    let worker = RunningProgram::start(fixture.worker(&task, run));
     let pid = pipe.read();
     assert_eq!(worker.end().0, 0);
     assert!(!is_alive(pid.trim()), "{pid}");
-    assert_eq!(bench.running_jobs(), json!([]));
+    assert_eq!(fixture.running_jobs(), json!([]));
 }
 
 #[test]
 fn a_worker_at_work_renews_its_lease() {
-    let AtWork { bench, task, worker, .. } = AtWork::new(some(), 1);
-    let first = bench.until(&task, |run| run.heartbeat_at.is_some());
-    let later = bench.until(&task, |run| run.heartbeat_at > first.heartbeat_at);
+    let AtWork { fixture, task, worker, .. } = AtWork::new(some(), 1);
+    let first = fixture.until(&task, |run| run.heartbeat_at.is_some());
+    let later = fixture.until(&task, |run| run.heartbeat_at > first.heartbeat_at);
     assert!(later.expires_at > first.expires_at && later.is_open());
     worker.signal(Signal::TERM);
     assert_eq!(worker.end().0, 143);
@@ -192,7 +193,7 @@ fn a_worker_at_work_renews_its_lease() {
 
 #[test]
 fn a_worker_stands_back_behind_others_and_the_profiles_sandbox_does_not() {
-    let AtWork { bench: _bench, worker, pids, .. } = AtWork::new(some(), 120);
+    let AtWork { fixture: _fixture, worker, pids, .. } = AtWork::new(some(), 120);
     let read = |pid: &str, name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
     let field = |pid: &str, number: usize| {
         let stat = read(pid, "stat");

@@ -1,7 +1,7 @@
 //! Workers: real processes against a scripted model.
 
-mod bench;
 mod ends;
+mod fixture;
 mod places;
 mod reports;
 mod tools;

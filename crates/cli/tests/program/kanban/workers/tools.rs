@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 use vestal_board::{Authority, NewTask, Status, TaskId};
 use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
-use super::bench::{Bench, complete, some};
+use super::fixture::{WorkerFixture, complete, some};
 use crate::chat::fixture::{ChatFixture, terminal};
 
-fn result(bench: &Bench, request: usize) -> Value {
-    let results = bench.chat.model.requests()[request].last_tool_results();
+fn result(fixture: &WorkerFixture, request: usize) -> Value {
+    let results = fixture.chat.model.requests()[request].last_tool_results();
     serde_json::from_str(&results[0]).unwrap()
 }
 
 #[test]
 fn artifacts_are_kept_with_the_task_or_nothing_is_reported() {
-    let bench = Bench::replies([
+    let fixture = WorkerFixture::replies([
         terminal("echo words > report.md; mkdir sub; echo more > sub/data.csv"),
         ScriptedReply::tool_call(
             "kanban_complete",
@@ -26,22 +26,22 @@ fn artifacts_are_kept_with_the_task_or_nothing_is_reported() {
             json!({"summary": "Done.", "artifacts": ["report.md", "sub/data.csv"]}),
         ),
     ]);
-    let task = bench.some_task();
-    bench.work(&task).exits(0);
-    let error = result(&bench, 2)["error"].as_str().unwrap().to_owned();
+    let task = fixture.some_task();
+    fixture.work(&task).exits(0);
+    let error = result(&fixture, 2)["error"].as_str().unwrap().to_owned();
     assert!(error.contains("missing.md"), "{error}");
     // What had been copied before the failure is off the board again.
-    assert_eq!(result(&bench, 3)["attachments"], json!([]));
-    let attachments = bench.show(&task).attachments;
+    assert_eq!(result(&fixture, 3)["attachments"], json!([]));
+    let attachments = fixture.show(&task).attachments;
     let names: Vec<&str> = attachments.iter().map(|kept| kept.filename.as_str()).collect();
     assert_eq!(names, ["report.md", "data.csv"]);
-    let kept = std::fs::read(bench.board.attachment_path(&attachments[0])).unwrap();
+    let kept = std::fs::read(fixture.board.attachment_path(&attachments[0])).unwrap();
     assert_eq!(kept, b"words\n");
 }
 
 #[test]
 fn an_artifact_that_is_too_large_fails_the_report_and_the_task_goes_on() {
-    let bench = Bench::replies([
+    let fixture = WorkerFixture::replies([
         terminal("truncate -s 26M huge"),
         ScriptedReply::tool_call(
             "kanban_complete",
@@ -49,16 +49,16 @@ fn an_artifact_that_is_too_large_fails_the_report_and_the_task_goes_on() {
         ),
         complete(),
     ]);
-    let task = bench.some_task();
-    bench.work(&task).exits(0);
-    let error = result(&bench, 2)["error"].as_str().unwrap().to_owned();
+    let task = fixture.some_task();
+    fixture.work(&task).exits(0);
+    let error = result(&fixture, 2)["error"].as_str().unwrap().to_owned();
     assert!(error.contains("25 MiB"), "{error}");
-    assert!(bench.show(&task).attachments.is_empty());
+    assert!(fixture.show(&task).attachments.is_empty());
 }
 
 #[test]
 fn a_worker_makes_tasks_and_names_only_those_it_made() {
-    let bench = Bench::new(
+    let fixture = WorkerFixture::new(
         Script::rules([
             ReplyRule::after_tool_results(2).reply_with(|request| {
                 let made: Value = serde_json::from_str(&request.tool_results()[0]).unwrap();
@@ -79,47 +79,48 @@ fn a_worker_makes_tasks_and_names_only_those_it_made() {
         ))
         .strict(),
     );
-    let task = bench.task(NewTask { tenant: Some("acme".to_owned()), ..some() });
-    bench.work(&task).exits(0);
-    let error = result(&bench, 2)["error"].as_str().unwrap().to_owned();
+    let task = fixture.task(NewTask { tenant: Some("acme".to_owned()), ..some() });
+    fixture.work(&task).exits(0);
+    let error = result(&fixture, 2)["error"].as_str().unwrap().to_owned();
     assert!(error.contains("t_000000000000"), "{error}");
-    let kinds: Vec<String> = bench.show(&task).events.into_iter().map(|event| event.kind).collect();
+    let kinds: Vec<String> =
+        fixture.show(&task).events.into_iter().map(|event| event.kind).collect();
     assert!(kinds.iter().any(|kind| kind == "completion_blocked_hallucination"), "{kinds:?}");
 
-    let made = result(&bench, 1);
+    let made = result(&fixture, 1);
     let made: TaskId = made["task_id"].as_str().unwrap().parse().unwrap();
-    let made = bench.get(&made);
+    let made = fixture.get(&made);
     assert_eq!((made.status, made.priority, made.depth), (Status::Ready, 3, 1));
     assert_eq!(made.tenant.as_deref(), Some("acme"));
     assert_eq!(made.created_by, "default");
-    assert_eq!(made.created_by_run, Some(bench.last_run(&task).id));
+    assert_eq!(made.created_by_run, Some(fixture.last_run(&task).id));
 }
 
 #[test]
 fn a_worker_cannot_decide_about_tasks_that_are_not_its_own() {
-    let bench = Bench::new(Script::new());
-    let other = bench.some_task();
+    let fixture = WorkerFixture::new(Script::new());
+    let other = fixture.some_task();
     let on_other =
         json!({"task_id": other.as_str(), "summary": "x", "reason": "x", "body": "A hint."});
     for name in
         ["kanban_complete", "kanban_block", "kanban_comment", "kanban_unblock", "kanban_list"]
     {
-        bench.chat.model.push(ScriptedReply::tool_call(name, on_other.clone()));
+        fixture.chat.model.push(ScriptedReply::tool_call(name, on_other.clone()));
     }
-    bench.chat.model.push(complete());
-    let task = bench.some_task();
-    bench.work(&task).exits(0);
+    fixture.chat.model.push(complete());
+    let task = fixture.some_task();
+    fixture.work(&task).exits(0);
     for request in [1, 2] {
-        let error = result(&bench, request)["error"].as_str().unwrap().to_owned();
+        let error = result(&fixture, request)["error"].as_str().unwrap().to_owned();
         assert!(error.contains("own task only"), "{error}");
     }
     // It may say something about it, under its own name.
-    assert_eq!(result(&bench, 3)["ok"], true);
+    assert_eq!(result(&fixture, 3)["ok"], true);
     for request in [4, 5] {
-        let error = result(&bench, request)["error"].as_str().unwrap().to_owned();
+        let error = result(&fixture, request)["error"].as_str().unwrap().to_owned();
         assert!(error.contains("there is no tool"), "{error}");
     }
-    let sheet = bench.show(&other);
+    let sheet = fixture.show(&other);
     assert_eq!(sheet.task.status, Status::Ready);
     assert_eq!(
         (sheet.comments[0].author.as_str(), sheet.comments[0].body.as_str()),
@@ -130,7 +131,7 @@ fn a_worker_cannot_decide_about_tasks_that_are_not_its_own() {
 #[test]
 fn secrets_reach_neither_the_board_nor_the_log() {
     const SECRET: &str = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
-    let bench = Bench::replies([
+    let fixture = WorkerFixture::replies([
         ScriptedReply::tool_call("kanban_comment", json!({"body": format!("the key is {SECRET}")})),
         terminal(&format!("echo {SECRET}")).with_text(format!("I use {SECRET} now.")),
         ScriptedReply::tool_call(
@@ -138,32 +139,32 @@ fn secrets_reach_neither_the_board_nor_the_log() {
             json!({"summary": format!("used {SECRET}"), "metadata": {"api_key": SECRET}}),
         ),
     ]);
-    let task = bench.some_task();
-    bench.work(&task).exits(0);
-    let sheet = bench.show(&task);
+    let task = fixture.some_task();
+    fixture.work(&task).exits(0);
+    let sheet = fixture.show(&task);
     let kept = format!("{sheet:?}");
     assert!(!kept.contains(SECRET), "{kept}");
     assert!(sheet.comments[0].body.starts_with("the key is "));
-    let log = bench.log(&task);
+    let log = fixture.log(&task);
     assert!(!log.contains(SECRET) && log.contains("I use "), "{log}");
 }
 
 #[test]
 fn a_heartbeat_says_how_far_the_work_is() {
-    let bench = Bench::replies([
+    let fixture = WorkerFixture::replies([
         ScriptedReply::tool_call("kanban_heartbeat", json!({"note": "half of it"})),
         complete(),
     ]);
-    let task = bench.some_task();
-    bench.work(&task).exits(0);
-    let run = bench.last_run(&task);
+    let task = fixture.some_task();
+    fixture.work(&task).exits(0);
+    let run = fixture.last_run(&task);
     assert_eq!(run.note.as_deref(), Some("half of it"));
     assert!(run.heartbeat_at.is_some() && run.activity_at.is_some());
 }
 
 #[test]
 fn a_helper_works_beside_its_worker_and_cannot_report_for_it() {
-    let bench = Bench::new(
+    let fixture = WorkerFixture::new(
         Script::rules([
             ReplyRule::when_user_contains("a part of it").reply(terminal("pwd")),
             // Only where the worker is at work does its helper come to an end.
@@ -173,9 +174,9 @@ fn a_helper_works_beside_its_worker_and_cannot_report_for_it() {
         .then(ScriptedReply::tool_call("delegate_task", json!({"goal": "do a part of it"})))
         .then(complete()),
     );
-    let task = bench.some_task();
-    bench.work(&task).exits(0);
-    let requests = bench.chat.model.requests();
+    let task = fixture.some_task();
+    fixture.work(&task).exits(0);
+    let requests = fixture.chat.model.requests();
     let helper = requests
         .iter()
         .find(|request| request.last_user_text().is_some_and(|text| text.contains("a part of it")))
@@ -217,11 +218,11 @@ fn a_chat_has_the_board_only_when_somebody_asks_for_it() {
 
 #[test]
 fn a_comment_on_the_board_reaches_the_next_worker_as_somebodys_words() {
-    let bench = Bench::replies([complete()]);
-    let task = bench.some_task();
+    let fixture = WorkerFixture::replies([complete()]);
+    let task = fixture.some_task();
     let person = Authority::Person("ada".to_owned());
-    bench.on(bench.board.comment(&person, &task, "Mind the margins.")).unwrap();
-    bench.work(&task).exits(0);
-    let reported = bench.chat.model.requests()[0].last_user_text().unwrap();
+    fixture.on(fixture.board.comment(&person, &task, "Mind the margins.")).unwrap();
+    fixture.work(&task).exits(0);
+    let reported = fixture.chat.model.requests()[0].last_user_text().unwrap();
     assert!(reported.contains("Mind the margins.") && reported.contains("ada"), "{reported}");
 }

@@ -20,14 +20,14 @@ use crate::chat::fixture::ChatFixture;
 use crate::support::{ProgramFixture, ProgramOutcome, TEST_TIMEOUT, finish};
 
 /// A board, and a model that is asked by those who work on it.
-pub(super) struct Bench {
+pub(super) struct WorkerFixture {
     pub(super) chat: ChatFixture,
     pub(super) board: Board,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Bench {
-    /// Returns a bench whose model says this, and nothing else.
+impl WorkerFixture {
+    /// Returns a fixture whose model says this, and nothing else.
     pub(super) fn replies(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self::new(Script::replies(replies).strict())
     }
@@ -36,8 +36,8 @@ impl Bench {
         Self::of(ChatFixture::new(script))
     }
 
-    /// Returns a bench in a fixture of its own kind.
-    pub(super) fn in_world(
+    /// Returns a fixture in a home that was prepared.
+    pub(super) fn with_fixture(
         fixture: ProgramFixture,
         replies: impl IntoIterator<Item = ScriptedReply>,
     ) -> Self {
