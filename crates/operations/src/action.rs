@@ -170,7 +170,7 @@ impl Action {
                 Ok(Done::forked(task, &forked))
             }
             Self::Rebuild { backend, busy } => {
-                let rebuild = Rebuild { backend: backend.clone() };
+                let rebuild = Rebuild { backend: backend.clone(), ..Rebuild::default() };
                 Ok(Done::rebuilt(task, &engine.rebuild(task, &rebuild, *busy).await?))
             }
             Self::Remove { files } => Ok(Done::removed(task, &engine.remove(task, *files).await?)),
