@@ -194,6 +194,9 @@ impl From<SkillError> for RpcError {
             | SkillError::Broken(_)
             | SkillError::Disabled(_)
             | SkillError::Exists { .. }
+            | SkillError::Fetch { .. }
+            | SkillError::Address(_)
+            | SkillError::NoCatalogue
             | SkillError::Occupied { .. }
             | SkillError::Path { .. }
             | SkillError::TooLarge(_)
