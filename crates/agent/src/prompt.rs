@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_told_the_directory_the_machine_and_what_is_mounted() {
+    fn the_prompt_has_the_directory_the_machine_and_what_is_mounted() {
         let prompt_for = |workspace| {
             let parts = PromptParts {
                 workspace: Some(workspace),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_is_there_for_is_said_last() {
+    fn the_instructions_of_the_user_come_last() {
         let parts = PromptParts {
             instructions: Some("Be brief.".into()),
             role: Some("You work on a task.".into()),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unattended_model_is_told_so() {
+    fn the_prompt_of_an_unattended_model_mentions_it() {
         let prompt = build(&PromptParts::default(), today());
         assert!(prompt.starts_with(IDENTITY) && prompt.contains(ALONE));
     }

@@ -11,7 +11,6 @@
 //!
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 
-mod crowd;
 mod fixture;
 mod program;
 mod turn;
@@ -49,6 +48,6 @@ fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let one = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     report.add(one.block_on(turn::measure(&fixture, plan))?);
     let many = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    report.add(many.block_on(crowd::measure(&fixture, plan))?);
+    report.add(many.block_on(turn::measure_crowd(&fixture, plan))?);
     fixture.close()
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::process::resident;
 use vestal_bench::program::BenchProgram;
+use vestal_bench::program::resident;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use vestal_agent::EventSink;
+use futures_util::future::try_join_all;
+use vestal_agent::{Agent, EventSink};
 use vestal_bench::Result;
+use vestal_bench::program::resident;
 use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_model::{Message, ModelRequest};
@@ -49,4 +51,42 @@ pub(crate) async fn measure(fixture: &TurnFixture, plan: Plan) -> Result<Vec<Ben
             .bar(Bar::AtMost(Figure::Milliseconds(15.0))),
         BenchRow::times("one call of the scripted model, for comparison", &calls),
     ])
+}
+
+/// Memory that a second crowd may add to what the first one left.
+const GROWTH: f64 = 8.0;
+
+pub(crate) async fn measure_crowd(fixture: &TurnFixture, plan: Plan) -> Result<Vec<BenchRow>> {
+    let agent = fixture.agent().await?;
+    let what = format!("{} conversations × {} turns at once", plan.conversations, plan.turns_each);
+    crowd(fixture, &agent, plan).await?;
+    let before = resident(std::process::id())?;
+    let start = Instant::now();
+    crowd(fixture, &agent, plan).await?;
+    let took = start.elapsed();
+    let after = resident(std::process::id())?;
+    Ok(vec![
+        BenchRow::single(what.clone(), Figure::time(took))
+            .note("none failed; the second of two crowds"),
+        BenchRow::single(
+            format!("{what}, memory added"),
+            Figure::size(after.saturating_sub(before)),
+        )
+        .bar(Bar::AtMost(Figure::Mebibytes(GROWTH))),
+    ])
+}
+
+async fn crowd(fixture: &TurnFixture, agent: &Agent, plan: Plan) -> Result<()> {
+    let talks = (0..plan.conversations).map(|_| async move {
+        let mut conversation = agent.open(fixture.opening()).await?;
+        for _ in 0..plan.turns_each {
+            let result = conversation.run(user_prompt(WORK), &EventSink::discard()).await;
+            if !result.outcome.is_completed() {
+                return Err(format!("a turn ended with {:?}", result.outcome).into());
+            }
+        }
+        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    });
+    try_join_all(talks).await?;
+    Ok(())
 }

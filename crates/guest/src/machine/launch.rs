@@ -70,7 +70,7 @@ pub(super) fn launch(
     }
     let instance_places =
         places.describe(&order.label.key).map_err(GuestLaunchError::io("the sandbox"))?;
-    // Who asks again gets what is there, but never what is isolated otherwise.
+    // A repeated request gets the instance that is there, but never one that is isolated otherwise.
     if instance::is_running(&dir) {
         if instance::is_enclosed(&dir) != order.enclosed.is_some() {
             return Err(GuestLaunchError::OtherIsolation);

@@ -1,7 +1,7 @@
 //! The file of the history: a line of JSON per message, appended to by several
 //! processes at once.
 //!
-//! Who writes holds a lock on the file itself. When it has grown too long it is
+//! A writer holds a lock on the file itself. When it has grown too long it is
 //! written again beside itself and put in its own place, so a writer that waited for
 //! the lock looks whether what it locked is still the file.
 

@@ -39,7 +39,7 @@ fn reported(pty: &Pty, word: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_typed_is_seen_and_what_is_said_stays() -> io::Result<()> {
+fn what_is_typed_is_shown_and_printed_lines_stay() -> io::Result<()> {
     let mut pty = start();
     for line in ["one", "zwei 日本", "🦀"] {
         pty.type_text(line)?;
