@@ -61,7 +61,7 @@ impl EditorClient {
     pub(crate) fn answered(&self, id: &RequestId, result: Option<Value>) {
         let RequestId::Number(number) = id else { return };
         if let Some(reply) = self.asked().remove(number) {
-            // Who asked may have given up.
+            // The caller may have given up.
             reply.send(result).ok();
         }
     }

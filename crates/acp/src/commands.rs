@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use vestal_agent::slash::{self, COMMANDS, CommandKind, Invocation, SlashCommand, SlashError};
-use vestal_agent::{Conversation, EventSink, Switch};
+use vestal_agent::slash::{
+    self, COMMANDS, CommandKind, Invocation, ReasoningRequest, SlashCommand, SlashError,
+};
+use vestal_agent::{Conversation, ConversationMode, EventSink, Switch};
 use vestal_runtime::{SandboxCommand, endpoints};
 use vestal_skills::Skills;
 
-use crate::content::Said;
+use crate::content::PromptContent;
 use crate::error::{AcpError, shown};
 use crate::protocol::{AvailableCommand, CommandHint};
-use crate::session::{EditorSession, MODE_ASK, MODE_YOLO};
-use crate::turn::{closed, interruptible};
+use crate::session::EditorSession;
+use crate::turn::closed;
 
 /// Commands for which an editor has a way of its own, or that only a terminal can carry out.
 const ELSEWHERE: &[&str] = &["new", "resume", "branch", "stop", "quit"];
@@ -25,7 +27,7 @@ pub(crate) enum SlashOutcome {
     /// Something to show.
     Done(String),
     /// Something to say to the model.
-    Say(Said),
+    Prompt(PromptContent),
     /// It was cancelled before it began.
     Cancelled,
 }
@@ -96,7 +98,7 @@ pub(crate) async fn carry_out(
         (_, "yolo", words @ ([] | ["on" | "off"])) => {
             let is_on =
                 words.first().map_or_else(|| !session.guard.is_yolo(), |word| *word == "on");
-            session.set_mode(if is_on { MODE_YOLO } else { MODE_ASK })?;
+            session.guard.set_yolo(is_on);
             session.show_mode();
             let text = if is_on { "no longer asks for approval" } else { "asks for approval" };
             format!("The agent {text} in this conversation.\n")
@@ -142,15 +144,15 @@ async fn in_conversation(
         },
         ("retry", _) => {
             return Ok(match conversation.retry().await? {
-                Some(message) => SlashOutcome::Say(Said { message }),
-                None => SlashOutcome::Done("There is nothing to say again.\n".to_owned()),
+                Some(message) => SlashOutcome::Prompt(PromptContent { message }),
+                None => SlashOutcome::Done("There is no message to send again.\n".to_owned()),
             });
         }
         ("compress", _) => {
             let control = conversation.control();
             let view = Arc::clone(&session.view);
             let sink = EventSink::new(move |event| view.event(event));
-            let done = interruptible(&control, token, conversation.compress(&sink)).await;
+            let done = control.interruptible(token, conversation.compress(&sink)).await;
             let done = done.map_err(|error| AcpError::internal(error.to_string()))?;
             format!(
                 "Summarised {} messages; about {} tokens now, {} before.\n",
@@ -171,6 +173,29 @@ async fn in_conversation(
             let words = words.iter().filter(|word| !matches!(**word, "--global" | "-g"));
             let words: Vec<&str> = ["model", "set"].into_iter().chain(words.copied()).collect();
             verb(session, &words).await?
+        }
+        ("reasoning", words) => {
+            let request = slash::read_reasoning(words, conversation.reasoning());
+            match request.map_err(|problem| usage_of(invocation, &problem))? {
+                ReasoningRequest::Show => {}
+                ReasoningRequest::Configured => conversation.set_reasoning(None).await?,
+                ReasoningRequest::Set(options) => conversation.set_reasoning(Some(options)).await?,
+            }
+            let now = slash::describe_reasoning(conversation.reasoning());
+            format!("How much the model thinks: {now}.\n")
+        }
+        ("plan", words) => {
+            let mode = match (words, conversation.mode()) {
+                (["off"], _) | ([], ConversationMode::Plan) => ConversationMode::Work,
+                _ => ConversationMode::Plan,
+            };
+            conversation.set_mode(mode).await?;
+            session.show_mode();
+            if !matches!(words, [] | ["on" | "off"]) {
+                return Ok(SlashOutcome::Prompt(PromptContent::text(invocation.rest.clone())));
+            }
+            let is_on = if mode == ConversationMode::Plan { "on" } else { "off" };
+            format!("Plan mode is {is_on}: {}.\n", mode.about())
         }
         ("tools", [] | ["list"]) => {
             let tools = conversation.tools();
@@ -211,7 +236,7 @@ fn skill(
         let words = line.trim_start_matches('/').strip_prefix(name).unwrap_or_default();
         let message = skills.invocation(name, words.trim());
         let message = message.map_err(|error| AcpError::internal(error.to_string()))?;
-        return Ok(SlashOutcome::Say(Said::text(message)));
+        return Ok(SlashOutcome::Prompt(PromptContent::text(message)));
     }
     let error = AcpError::params(format!("there is no command /{}", shown(name)));
     Err(match nearest {

@@ -11,13 +11,13 @@ use crate::limits::{PROMPT_BYTES, PROMPT_IMAGES};
 use crate::paths::SharedFiles;
 use crate::protocol::{ContentBlock, EmbeddedResource};
 
-/// What a person says.
+/// The content of a prompt.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct PromptContent {
     pub(crate) message: UserMessage,
 }
 
-impl Said {
+impl PromptContent {
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self { message: UserMessage { parts: vec![Part::Text { text: text.into() }] } }
     }
@@ -127,8 +127,8 @@ mod tests {
     /// The smallest PNG there is a name for.
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0";
 
-    fn read(blocks: Vec<ContentBlock>) -> Result<Said, AcpError> {
-        Said::read(blocks, &SharedFiles::Mounted("/home/ada/site".into()))
+    fn read(blocks: Vec<ContentBlock>) -> Result<PromptContent, AcpError> {
+        PromptContent::read(blocks, &SharedFiles::Mounted("/home/ada/site".into()))
     }
 
     fn resource(uri: &str, text: Option<&str>, blob: Option<&[u8]>) -> ContentBlock {
@@ -140,14 +140,14 @@ mod tests {
     #[test]
     fn mentioned_and_attached_files_have_the_names_that_the_sandbox_knows() {
         let (uri, name) = ("file:///home/ada/site/a.rs".to_owned(), "a.rs".to_owned());
-        let said = read(vec![
+        let content = read(vec![
             ContentBlock::text("look at "),
             ContentBlock::ResourceLink { uri: uri.clone(), name },
             ContentBlock::text(" please"),
             resource(&uri, Some("```rust\nfn main() {}"), None),
         ]);
         assert_eq!(
-            said.unwrap().only_text().unwrap(),
+            content.unwrap().only_text().unwrap(),
             "look at `/workspace/a.rs` please\n`/workspace/a.rs` has this content in the editor:\n````\n```rust\nfn main() {}\n````\n"
         );
     }
@@ -156,9 +156,9 @@ mod tests {
     fn pictures_are_known_by_their_content() {
         let picture =
             ContentBlock::Image { data: STANDARD.encode(PNG), mime_type: "image/jpeg".to_owned() };
-        let said = read(vec![picture, resource("file:///x.png", None, Some(PNG))]).unwrap();
-        assert!(said.has_images() && said.only_text().is_none());
-        let types = said.message.parts.iter().map(|part| match part {
+        let content = read(vec![picture, resource("file:///x.png", None, Some(PNG))]).unwrap();
+        assert!(content.has_images() && content.only_text().is_none());
+        let types = content.message.parts.iter().map(|part| match part {
             Part::Image(image) => image.media_type.clone(),
             Part::Text { text } => text.clone(),
         });

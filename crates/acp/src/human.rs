@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use vestal_agent::{Approval, ApprovalRequest, Human, Question};
+use vestal_agent::{Approval, ApprovalRequest, Human, PlanAnswer, Question};
 
 use crate::protocol::{
     CallStatus, ContentBlock, PermissionOption, PermissionParams, ToolCallUpdate, ToolContent,
@@ -65,6 +65,25 @@ impl Human for EditorHuman {
             Some("always") if request.may_last => Approval::Always,
             // Whatever else a client answers is no permission.
             _ => Approval::Deny(None),
+        }
+    }
+
+    async fn approve_plan(&self, plan: &str) -> PlanAnswer {
+        let id = self.0.call_doing(plan).unwrap_or_else(|| self.0.new_call());
+        let call = ToolCallUpdate {
+            title: Some("Carry out this plan?".to_owned()),
+            kind: Some(ToolKind::SwitchMode),
+            status: Some(CallStatus::Pending),
+            content: Some(vec![ToolContent::Content { content: ContentBlock::text(plan) }]),
+            ..ToolCallUpdate::of(&id)
+        };
+        let options = vec![
+            option("approve", "Carry it out", "allow_once"),
+            option("reject", "Keep planning", "reject_once"),
+        ];
+        match self.ask(call, options).await.as_deref() {
+            Some("approve") => PlanAnswer::Approve,
+            _ => PlanAnswer::Reject,
         }
     }
 

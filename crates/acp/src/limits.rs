@@ -44,5 +44,11 @@ pub(crate) const PROMPT_IMAGES: usize = 16;
 /// Sessions on a page of their list.
 pub(crate) const LISTED: usize = 50;
 
+/// MCP servers of an editor that a session uses.
+pub(crate) const MCP_SERVERS: usize = 32;
+
+/// Models that an editor is offered to choose from.
+pub(crate) const MODELS: usize = 500;
+
 /// Messages of a conversation that are shown when it is loaded, the newest.
 pub(crate) const REPLAYED: usize = 2000;

@@ -286,6 +286,9 @@ fn size(update: &SessionUpdate) -> usize {
         SessionUpdate::AvailableCommandsUpdate { available_commands } => {
             available_commands.len() * OVERHEAD
         }
+        SessionUpdate::ConfigOptionUpdate { config_options } => {
+            config_options.iter().map(|option| option.choices() * OVERHEAD).sum()
+        }
         SessionUpdate::CurrentModeUpdate { .. }
         | SessionUpdate::SessionInfoUpdate { .. }
         | SessionUpdate::UsageUpdate { .. } => OVERHEAD,

@@ -12,6 +12,9 @@ const WORKSPACE: &str = "/workspace";
 pub(crate) enum SharedFiles {
     /// This directory, as its workspace.
     Mounted(PathBuf),
+    /// A copy of this directory, as its workspace, wherever another machine has that: relative paths
+    /// mean the same on both sides.
+    Copied(PathBuf),
     /// Everything, at the same paths: commands run on the machine itself, and begin here.
     All(PathBuf),
     /// Nothing.
@@ -29,9 +32,9 @@ impl SharedFiles {
             return None;
         }
         match self {
-            Self::None => None,
             Self::All(start) => Some(start.join(path)),
-            Self::Mounted(dir) if path.is_relative() => Some(dir.join(path)),
+            Self::Mounted(dir) | Self::Copied(dir) if path.is_relative() => Some(dir.join(path)),
+            Self::None | Self::Copied(_) => None,
             Self::Mounted(dir) => {
                 let inside = path.strip_prefix(WORKSPACE).ok()?;
                 // Joining nothing would add a slash.
@@ -42,7 +45,11 @@ impl SharedFiles {
 
     /// Returns a path to show for a file that the model names, wherever it is.
     pub(crate) fn shown(&self, path: &str) -> PathBuf {
-        self.in_editor(path).unwrap_or_else(|| Path::new(WORKSPACE).join(path))
+        let whole = || match self {
+            Self::Copied(_) => PathBuf::from(path),
+            Self::Mounted(_) | Self::All(_) | Self::None => Path::new(WORKSPACE).join(path),
+        };
+        self.in_editor(path).unwrap_or_else(whole)
     }
 
     /// Returns what the model is to call a file or address that the editor names.
@@ -53,6 +60,11 @@ impl SharedFiles {
         match self {
             Self::Mounted(dir) => match Path::new(&path).strip_prefix(dir) {
                 Ok(inside) => Path::new(WORKSPACE).join(inside).display().to_string(),
+                Err(_) => path,
+            },
+            Self::Copied(dir) => match Path::new(&path).strip_prefix(dir) {
+                Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
+                Ok(inside) => inside.display().to_string(),
                 Err(_) => path,
             },
             Self::All(_) | Self::None => path,
@@ -89,6 +101,16 @@ mod tests {
         ] {
             assert_eq!(shared.in_sandbox(uri), expected);
         }
+    }
+
+    #[test]
+    fn a_copy_on_another_machine_is_named_by_relative_paths() {
+        let copied = SharedFiles::Copied("/home/ada/site".into());
+        assert_eq!(copied.in_editor("src/a.rs").unwrap(), Path::new("/home/ada/site/src/a.rs"));
+        assert_eq!(copied.in_editor("/srv/there/a.rs"), None);
+        assert_eq!(copied.shown("/srv/there/a.rs"), Path::new("/srv/there/a.rs"));
+        assert_eq!(copied.in_sandbox("file:///home/ada/site/src/a.rs"), "src/a.rs");
+        assert_eq!(copied.in_sandbox("file:///home/ada/site"), ".");
     }
 
     #[test]

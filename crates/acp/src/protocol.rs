@@ -131,6 +131,14 @@ pub(crate) struct SetModeParams {
     pub(crate) mode_id: String,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SetOptionParams {
+    pub(crate) session_id: String,
+    pub(crate) config_id: String,
+    pub(crate) value: String,
+}
+
 /// Parameters of `$/cancel_request`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -188,6 +196,7 @@ pub(crate) enum SessionUpdate {
     Plan { entries: Vec<PlanEntry> },
     AvailableCommandsUpdate { available_commands: Vec<AvailableCommand> },
     CurrentModeUpdate { current_mode_id: &'static str },
+    ConfigOptionUpdate { config_options: Vec<ConfigOption> },
     SessionInfoUpdate { title: String },
     UsageUpdate { used: u64, size: u64 },
 }
@@ -231,6 +240,7 @@ pub(crate) enum ToolKind {
     Search,
     Execute,
     Think,
+    SwitchMode,
     Other,
 }
 
@@ -283,6 +293,55 @@ pub(crate) struct AvailableCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CommandHint {
     pub(crate) hint: String,
+}
+
+/// Something of a session that an editor offers to choose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConfigOption {
+    pub(crate) id: &'static str,
+    pub(crate) name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// What kind of thing it is; the same word as its id.
+    pub(crate) category: &'static str,
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    pub(crate) current_value: String,
+    pub(crate) options: Vec<ConfigChoice>,
+}
+
+impl ConfigOption {
+    /// Returns an option with one value out of several.
+    pub(crate) fn select(
+        id: &'static str,
+        name: &'static str,
+        current: &str,
+        options: Vec<ConfigChoice>,
+    ) -> Self {
+        let current_value = current.to_owned();
+        Self { id, name, description: None, category: id, kind: "select", current_value, options }
+    }
+
+    /// Returns how many values there are to choose from.
+    pub(crate) fn choices(&self) -> usize {
+        self.options.len()
+    }
+}
+
+/// A value of an option.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ConfigChoice {
+    pub(crate) value: String,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+}
+
+impl ConfigChoice {
+    pub(crate) fn new(value: String, name: String, description: Option<String>) -> Self {
+        Self { value, name, description }
+    }
 }
 
 /// A way to answer a question.

@@ -27,8 +27,8 @@ pub(crate) fn updates(stored: Vec<Stored>, shared: &SharedFiles) -> Vec<SessionU
         let seq = stored.seq.0;
         match stored.message {
             Message::User(message) => {
-                if matches!(stored.kind, MessageKind::Said | MessageKind::Aside) {
-                    shown.extend(said(message));
+                if matches!(stored.kind, MessageKind::Dialogue | MessageKind::Aside) {
+                    shown.extend(user_updates(message));
                 }
             }
             Message::Assistant(message) => {
@@ -77,7 +77,7 @@ pub(crate) fn updates(stored: Vec<Stored>, shared: &SharedFiles) -> Vec<SessionU
     shown
 }
 
-fn said(message: UserMessage) -> impl Iterator<Item = SessionUpdate> {
+fn user_updates(message: UserMessage) -> impl Iterator<Item = SessionUpdate> {
     message.parts.into_iter().map(|part| {
         let content = match part {
             Part::Text { text } => ContentBlock::Text { text },

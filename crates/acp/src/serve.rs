@@ -9,21 +9,22 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use vestal_api::{MessageLine, MessageLines};
 use vestal_runtime::panics::caught;
 
 use crate::client::EditorClient;
-use crate::content::Said;
+use crate::content::PromptContent;
 use crate::error::AcpError;
 use crate::limits;
-use crate::lines::{EditorLine, EditorLines};
 use crate::outbox::EditorOutbox;
 use crate::protocol::{
     CancelRequestParams, Incoming, InitializeParams, ListSessionsParams, LoadSessionParams,
-    NamedSession, NewSessionParams, PromptParams, RequestId, SetModeParams, VERSION,
+    NamedSession, NewSessionParams, PromptParams, RequestId, SetModeParams, SetOptionParams,
+    VERSION,
 };
 use crate::replay;
 use crate::server::{AcpServer, EditorSessions, OpenedSession};
-use crate::session::{EditorSession, EnteredPrompt, checked_dir, opened};
+use crate::session::{EditorSession, EnteredPrompt, checked_dir, opened, opened_again};
 
 /// How long requests may take to end whose client is gone.
 const ENDED_WITHIN: Duration = Duration::from_millis(700);
@@ -132,25 +133,29 @@ struct Request {
 impl Connection {
     /// Reads messages until there are no more.
     async fn read<R: AsyncRead + Unpin>(self: &Arc<Self>, input: R) {
-        let mut lines = EditorLines::new(input);
+        let mut lines = MessageLines::new(input, limits::MESSAGE_BYTES);
         let mut is_initialized = false;
         loop {
             // A client that reads nothing says no more either.
             self.client.outbox().room().await;
-            let (message, length) = match lines.next().await {
-                EditorLine::End => return,
-                EditorLine::Json(message, length) => (message, length),
-                EditorLine::NotJson => {
-                    self.client.answer(None, Err(AcpError::parse("a line is not JSON")));
-                    continue;
-                }
-                EditorLine::TooLong(id) => {
+            let line = match lines.next().await {
+                // What is unfinished at the end is no message.
+                Ok(None) | Err(_) => return,
+                Ok(Some(MessageLine::Whole(line))) => line,
+                Ok(Some(MessageLine::TooLong(id))) => {
+                    let id: Option<RequestId> = id.and_then(|id| serde_json::from_value(id).ok());
                     let most = limits::MESSAGE_BYTES >> 20;
                     let error = AcpError::request(format!("the message is longer than {most} MiB"));
                     self.client.answer(id.as_ref(), Err(error));
                     continue;
                 }
             };
+            let length = line.len();
+            let Ok(message) = serde_json::from_slice(&line) else {
+                self.client.answer(None, Err(AcpError::parse("a line is not JSON")));
+                continue;
+            };
+            drop(line);
             match Incoming::read(message) {
                 Incoming::Request { id, method, params } => {
                     is_initialized |= method == "initialize";
@@ -240,8 +245,8 @@ impl Connection {
     fn enter(&self, token: &CancellationToken, params: Value) -> Result<EnteredPrompt, AcpError> {
         let PromptParams { session_id, prompt } = read(params)?;
         let session = self.sessions.get(&session_id)?;
-        let said = Said::read(prompt, session.view.shared())?;
-        Ok(session.enter(token, said))
+        let content = PromptContent::read(prompt, session.view.shared())?;
+        Ok(session.enter(token, content))
     }
 
     fn end(&self, id: &RequestId) {
@@ -268,6 +273,7 @@ impl Connection {
             },
             "session/prompt" => self.prompt(prompt).await,
             "session/set_mode" => self.set_mode(params),
+            "session/set_config_option" => self.set_option(params, &token).await,
             "session/close" => self.close(params).await,
             other => Err(AcpError::method(other)),
         };
@@ -276,9 +282,8 @@ impl Connection {
 
     async fn new_session(&self, id: &RequestId, params: Value) -> Result<(), AcpError> {
         let NewSessionParams { cwd, mcp_servers } = read(params)?;
-        let OpenedSession { session, mut notices } =
-            self.sessions.create(checked_dir(cwd)?).await?;
-        notices.extend(unused(&mcp_servers));
+        let OpenedSession { session, notices } =
+            self.sessions.create(checked_dir(cwd)?, mcp_servers).await?;
         // The client learns of the session before it hears from it.
         self.client.answer(Some(id), Ok(opened(&session)));
         session.introduce(&notices);
@@ -302,23 +307,22 @@ impl Connection {
             }
         }
         // The answer says that all of it was shown.
-        self.client.answer(Some(id), Ok(json!({ "modes": session.modes() })));
+        self.client.answer(Some(id), Ok(opened_again(&session)));
         session.introduce(&notices);
         Ok(())
     }
 
     async fn resume(&self, id: &RequestId, params: Value) -> Result<(), AcpError> {
         let (session, notices) = self.reopen(params).await?;
-        self.client.answer(Some(id), Ok(json!({ "modes": session.modes() })));
+        self.client.answer(Some(id), Ok(opened_again(&session)));
         session.introduce(&notices);
         Ok(())
     }
 
     async fn reopen(&self, params: Value) -> Result<(Arc<EditorSession>, Vec<String>), AcpError> {
         let LoadSessionParams { session_id, cwd, mcp_servers } = read(params)?;
-        let OpenedSession { session, mut notices } =
-            self.sessions.resume(&session_id, checked_dir(cwd)?).await?;
-        notices.extend(unused(&mcp_servers));
+        let OpenedSession { session, notices } =
+            self.sessions.resume(&session_id, checked_dir(cwd)?, mcp_servers).await?;
         Ok((session, notices))
     }
 
@@ -333,8 +337,21 @@ impl Connection {
 
     fn set_mode(&self, params: Value) -> Result<Value, AcpError> {
         let SetModeParams { session_id, mode_id } = read(params)?;
-        self.sessions.get(&session_id)?.set_mode(&mode_id)?;
+        let session = self.sessions.get(&session_id)?;
+        session.set_mode(&mode_id)?;
+        session.show_options();
         Ok(json!({}))
+    }
+
+    async fn set_option(
+        &self,
+        params: Value,
+        token: &CancellationToken,
+    ) -> Result<Value, AcpError> {
+        let SetOptionParams { session_id, config_id, value } = read(params)?;
+        let session = self.sessions.get(&session_id)?;
+        session.set_option(token, &config_id, &value).await?;
+        Ok(json!({ "configOptions": session.config_options() }))
     }
 
     async fn close(&self, params: Value) -> Result<Value, AcpError> {
@@ -354,18 +371,6 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, AcpError> {
         .map_err(|error| AcpError::params(format!("the parameters have the wrong form: {error}")))
 }
 
-/// MCP servers of the editor, which the agent does not use.
-fn unused(servers: &[Value]) -> Option<String> {
-    (!servers.is_empty()).then(|| {
-        let names = servers.iter().filter_map(|server| server["name"].as_str());
-        let names: Vec<String> = names.map(crate::error::shown).collect();
-        format!(
-            "MCP servers of the editor are not used: {}. `vestal mcp add` adds servers to the agent",
-            names.join(", ")
-        )
-    })
-}
-
 fn initialize(params: Value) -> Result<Value, AcpError> {
     let InitializeParams { client_info, .. } = read(params)?;
     let client = client_info.map(|info| crate::error::shown(&info.name));
@@ -380,7 +385,7 @@ fn initialize(params: Value) -> Result<Value, AcpError> {
         "agentCapabilities": {
             "loadSession": true,
             "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
-            "mcpCapabilities": { "http": false, "sse": false },
+            "mcpCapabilities": { "http": true, "sse": false },
             "sessionCapabilities": { "list": {}, "resume": {}, "close": {} },
         },
         "authMethods": [],

@@ -13,13 +13,15 @@ use vestal_conversations::{
 use vestal_runtime::{
     ConversationChoice, OpenRequest, Opened, Runtime, SandboxChoice, SandboxPlacement,
 };
-use vestal_sandbox::backend::Declaration;
+use vestal_sandbox::backend::{Confinement, Declaration};
 use vestal_sandbox::{Error as SandboxError, Overrides, TaskName, keys};
 
 use crate::client::EditorClient;
 use crate::error::{AcpError, shown};
 use crate::human::EditorHuman;
 use crate::limits;
+use crate::mcp::SessionMcp;
+use crate::options::SessionModes;
 use crate::paths::SharedFiles;
 use crate::protocol::ListSessionsParams;
 use crate::session::{EditorSession, EditorSessionParts};
@@ -105,7 +107,11 @@ impl EditorSessions {
 
     /// Opens a new conversation about a directory.
     #[boxed]
-    pub(crate) async fn create(&self, cwd: PathBuf) -> Result<OpenedSession, AcpError> {
+    pub(crate) async fn create(
+        &self,
+        cwd: PathBuf,
+        mcp_servers: Vec<Value>,
+    ) -> Result<OpenedSession, AcpError> {
         let _opening = self.opening.lock().await;
         let Place { choice, start_in, notice } = self.place(&cwd)?;
         let request = OpenRequest {
@@ -114,14 +120,19 @@ impl EditorSessions {
             start_in,
             ..OpenRequest::new(SOURCE)
         };
-        let mut opened = self.open(request, &cwd).await?;
+        let mut opened = self.open(request, &cwd, mcp_servers).await?;
         opened.notices.extend(notice);
         Ok(opened)
     }
 
     /// Opens a conversation from before, in the sandbox that it worked in, or finds it open.
     #[boxed]
-    pub(crate) async fn resume(&self, id: &str, cwd: PathBuf) -> Result<OpenedSession, AcpError> {
+    pub(crate) async fn resume(
+        &self,
+        id: &str,
+        cwd: PathBuf,
+        mcp_servers: Vec<Value>,
+    ) -> Result<OpenedSession, AcpError> {
         let _opening = self.opening.lock().await;
         if let Ok(session) = self.get(id) {
             return Ok(OpenedSession { session, notices: Vec::new() });
@@ -135,19 +146,32 @@ impl EditorSessions {
             cwd: Some(cwd.clone()),
             ..OpenRequest::new(SOURCE)
         };
-        self.open(request, &cwd).await
+        self.open(request, &cwd, mcp_servers).await
     }
 
-    async fn open(&self, request: OpenRequest, cwd: &Path) -> Result<OpenedSession, AcpError> {
+    async fn open(
+        &self,
+        request: OpenRequest,
+        cwd: &Path,
+        mcp_servers: Vec<Value>,
+    ) -> Result<OpenedSession, AcpError> {
         self.make_room().await;
-        let runtime = &self.server.runtime;
+        let settings = self.server.runtime.settings().reload();
+        let mcp = SessionMcp::connect(&settings, mcp_servers, cwd);
+        let runtime = match &mcp.servers {
+            Some(servers) => self.server.runtime.with_source(Arc::clone(servers) as _),
+            None => self.server.runtime.clone(),
+        };
         let view = SessionView::new(self.client.clone());
         let human = Arc::new(EditorHuman(Arc::clone(&view)));
-        let Opened { conversation, choice, notices, .. } = runtime.open(request, human).await?;
+        let Opened { conversation, choice, mut notices, .. } = runtime.open(request, human).await?;
+        notices.extend(mcp.notices);
         let shared = self.shared(&choice, cwd)?;
         let id: Arc<str> = conversation.id().to_string().into();
-        view.begin(Arc::clone(&id), shared, conversation.notebook().clone());
-        let parts = EditorSessionParts { runtime: runtime.clone(), view, conversation, id };
+        let modes = SessionModes::of(&conversation);
+        view.begin(Arc::clone(&id), shared, conversation.notebook().clone(), modes);
+        let servers = mcp.servers;
+        let parts = EditorSessionParts { runtime, view, conversation, id, servers };
         let session = EditorSession::new(parts).await;
         self.lock().insert(Arc::clone(&session.id), Arc::clone(&session));
         Ok(OpenedSession { session, notices })
@@ -194,10 +218,20 @@ impl EditorSessions {
 
     /// Returns which of the editor's files a sandbox sees.
     fn shared(&self, choice: &SandboxChoice, cwd: &Path) -> Result<SharedFiles, AcpError> {
-        if let Some(mount) = &choice.overrides.mount {
-            return Ok(SharedFiles::Mounted(mount.clone()));
-        }
         let engine = self.server.runtime.agent().engine();
+        if let Some(mount) = &choice.overrides.mount {
+            let settings = self.server.runtime.settings().reload();
+            let configured = settings
+                .get(&keys::BACKEND)
+                .ok()
+                .and_then(|found| found.value.named().map(str::to_owned));
+            let backend = choice.overrides.backend.clone().or(configured);
+            let confinement = backend.and_then(|backend| engine.confinement(&backend));
+            return Ok(match confinement {
+                Some(Confinement::Remote) => SharedFiles::Copied(mount.clone()),
+                _ => SharedFiles::Mounted(mount.clone()),
+            });
+        }
         Ok(match engine.host_start_dir(&choice.task, &choice.overrides)? {
             Some(_) => SharedFiles::All(cwd.to_owned()),
             None => SharedFiles::None,

@@ -11,18 +11,15 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Guard;
 use vestal_agent::{Control, Conversation, EndReason};
 use vestal_conversations::ConversationId;
+use vestal_mcp::Servers;
 use vestal_runtime::Runtime;
 
 use crate::commands;
-use crate::content::Said;
+use crate::content::PromptContent;
 use crate::error::AcpError;
+use crate::options::{ModelState, SessionModes};
 use crate::protocol::{SessionUpdate, StopReason};
 use crate::updates::SessionView;
-
-/// The mode in which a person is asked before what is dangerous.
-pub(crate) const MODE_ASK: &str = "ask";
-/// The mode in which nobody is.
-pub(crate) const MODE_YOLO: &str = "yolo";
 
 /// How a turn ended, for everybody who waits for that.
 pub(crate) type TurnEnd = Option<Result<StopReason, AcpError>>;
@@ -37,6 +34,9 @@ pub(crate) struct EditorSession {
     pub(crate) task: String,
     pub(crate) control: Control,
     pub(crate) guard: Arc<Guard>,
+    pub(crate) modes: SessionModes,
+    /// The editor's MCP servers, which end with the session.
+    servers: Option<Arc<Servers>>,
     /// Locked while something is done in it; none once the session is closed.
     pub(crate) conversation: tokio::sync::Mutex<Option<Conversation>>,
     state: Mutex<EditorSessionState>,
@@ -50,6 +50,7 @@ pub(crate) struct EditorSessionState {
     pub(crate) running: Option<watch::Sender<TurnEnd>>,
     last_used: Instant,
     pub(crate) title: Option<String>,
+    pub(crate) model: ModelState,
 }
 
 /// A prompt that has no answer yet.
@@ -59,8 +60,8 @@ pub(crate) struct EnteredPrompt {
     /// Cancelled when the prompt is.
     pub(crate) token: CancellationToken,
     /// What it says; taken when it is carried out.
-    pub(crate) said: Option<Said>,
-    /// Where the end of the turn is told in which the words were said.
+    pub(crate) content: Option<PromptContent>,
+    /// Where the end of the turn is reported that took the words.
     pub(crate) steered: Option<watch::Receiver<TurnEnd>>,
 }
 
@@ -70,13 +71,15 @@ pub(crate) struct EditorSessionParts {
     pub(crate) view: Arc<SessionView>,
     pub(crate) conversation: Conversation,
     pub(crate) id: Arc<str>,
+    pub(crate) servers: Option<Arc<Servers>>,
 }
 
 impl EditorSession {
     pub(crate) async fn new(parts: EditorSessionParts) -> Arc<Self> {
-        let EditorSessionParts { runtime, view, conversation, id } = parts;
+        let EditorSessionParts { runtime, view, conversation, id, servers } = parts;
         // Without one that can be read, the next turn tells it.
         let title = conversation.title().await.ok().flatten();
+        let model = ModelState::of(&conversation);
         Arc::new(Self {
             id,
             stored: conversation.id().clone(),
@@ -85,6 +88,8 @@ impl EditorSession {
             task: conversation.sandbox().sandbox_task().to_string(),
             control: conversation.control(),
             guard: Arc::clone(conversation.guard()),
+            modes: SessionModes::of(&conversation),
+            servers,
             conversation: tokio::sync::Mutex::new(Some(conversation)),
             state: Mutex::new(EditorSessionState {
                 prompts: HashMap::new(),
@@ -92,6 +97,7 @@ impl EditorSession {
                 running: None,
                 last_used: Instant::now(),
                 title,
+                model,
             }),
         })
     }
@@ -101,10 +107,14 @@ impl EditorSession {
     }
 
     /// Notes a prompt, at the moment it comes: what cancels the session from now on is meant for it, too.
-    /// Words that come while a turn runs are said to its model.
-    pub(crate) fn enter(self: &Arc<Self>, life: &CancellationToken, said: Said) -> EnteredPrompt {
+    /// Words that come while a turn runs are sent to its model.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        life: &CancellationToken,
+        content: PromptContent,
+    ) -> EnteredPrompt {
         let token = life.child_token();
-        let words = said.only_text().filter(|text| !commands::is_one(text));
+        let words = content.only_text().filter(|text| !commands::is_one(text));
         let mut state = self.lock();
         let number = state.next_prompt;
         state.next_prompt += 1;
@@ -116,7 +126,7 @@ impl EditorSession {
             running.subscribe()
         });
         drop(state);
-        EnteredPrompt { session: Arc::clone(self), number, token, said: Some(said), steered }
+        EnteredPrompt { session: Arc::clone(self), number, token, content: Some(content), steered }
     }
 
     /// Cancels what is being done and what waits to be.
@@ -132,51 +142,8 @@ impl EditorSession {
         state.prompts.is_empty().then_some(state.last_used)
     }
 
-    /// Returns the modes, for the client.
-    pub(crate) fn modes(&self) -> Value {
-        json!({
-            "currentModeId": self.mode(),
-            "availableModes": [
-                {
-                    "id": MODE_ASK,
-                    "name": "Ask",
-                    "description": "Asks before what is dangerous, as the settings say",
-                },
-                {
-                    "id": MODE_YOLO,
-                    "name": "Don't ask",
-                    "description": "Does everything that is not forbidden, in this conversation",
-                },
-            ],
-        })
-    }
-
-    fn mode(&self) -> &'static str {
-        if self.guard.is_yolo() { MODE_YOLO } else { MODE_ASK }
-    }
-
-    /// Changes the mode. It acts at once, also on a question that is being asked.
-    pub(crate) fn set_mode(&self, id: &str) -> Result<(), AcpError> {
-        match id {
-            MODE_ASK => self.guard.set_yolo(false),
-            MODE_YOLO => self.guard.set_yolo(true),
-            _ => {
-                return Err(AcpError::params(format!(
-                    "there is no mode {:?}; there are {MODE_ASK} and {MODE_YOLO}",
-                    crate::error::shown(id)
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells the client the mode that something else than itself has set.
-    pub(crate) fn show_mode(&self) {
-        self.view.send(SessionUpdate::CurrentModeUpdate { current_mode_id: self.mode() });
-    }
-
     /// Tells a client that has just got the session what it needs beside its name.
-    pub(crate) fn introduce(&self, notices: &[String]) {
+    pub(crate) fn introduce(self: &Arc<Self>, notices: &[String]) {
         let available_commands = commands::available(self.runtime.skills());
         self.view.send(SessionUpdate::AvailableCommandsUpdate { available_commands });
         for notice in notices {
@@ -185,6 +152,7 @@ impl EditorSession {
         if self.view.has_plan() {
             self.view.show_plan();
         }
+        self.list_models();
     }
 
     /// Closes the conversation; what is being done in it is interrupted. The sandbox stays.
@@ -193,6 +161,9 @@ impl EditorSession {
         let Some(conversation) = self.conversation.lock().await.take() else { return };
         if let Err(error) = conversation.close(EndReason::Left).await {
             tracing::warn!(session = %self.id, %error, "a conversation was not closed");
+        }
+        if let Some(servers) = &self.servers {
+            servers.close().await;
         }
     }
 }
@@ -213,7 +184,16 @@ impl Drop for EnteredPrompt {
 
 /// Returns what a client gets of a session that it has opened.
 pub(crate) fn opened(session: &EditorSession) -> Value {
-    json!({ "sessionId": &*session.id, "modes": session.modes() })
+    json!({
+        "sessionId": &*session.id,
+        "modes": session.modes(),
+        "configOptions": session.config_options(),
+    })
+}
+
+/// Returns what it gets of one that was there before.
+pub(crate) fn opened_again(session: &EditorSession) -> Value {
+    json!({ "modes": session.modes(), "configOptions": session.config_options() })
 }
 
 /// The directory that a client names for a session.

@@ -1,14 +1,14 @@
-//! A prompt of the client's: said to the model, or carried out as a command.
+//! A prompt of the client: sent to the model, or carried out as a command.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use vestal_agent::{Control, Conversation, EventSink, TurnError, TurnOutcome, TurnResult};
+use vestal_agent::{Conversation, EventSink, TurnError, TurnOutcome, TurnResult};
 use vestal_runtime::panics::caught;
 
 use crate::commands::{self, SlashOutcome};
-use crate::content::Said;
+use crate::content::PromptContent;
 use crate::error::AcpError;
 use crate::protocol::{SessionUpdate, StopReason};
 use crate::session::{EditorSession, EnteredPrompt, TurnEnd};
@@ -19,15 +19,15 @@ impl EnteredPrompt {
         if let Some(end) = self.steered.take() {
             return steered(end, &self.token).await;
         }
-        let Some(mut said) = self.said.take() else { return Err(turn_failed()) };
+        let Some(mut content) = self.content.take() else { return Err(turn_failed()) };
         let session = self.session();
-        if let Some(text) = said.only_text() {
+        if let Some(text) = content.only_text() {
             match commands::carry_out(session, &self.token, text.trim()).await? {
                 SlashOutcome::NotOne => {}
-                SlashOutcome::Say(instead) => said = instead,
+                SlashOutcome::Prompt(instead) => content = instead,
                 SlashOutcome::Done(words) => {
                     session.view.say(words);
-                    session.tell_state().await;
+                    session.send_state().await;
                     return Ok(StopReason::EndTurn);
                 }
                 SlashOutcome::Cancelled => return Ok(StopReason::Cancelled),
@@ -39,7 +39,7 @@ impl EnteredPrompt {
             held = session.conversation.lock() => held,
         };
         let conversation = held.as_mut().ok_or_else(|| closed(session))?;
-        session.run(conversation, said, &self.token).await
+        session.run(conversation, content, &self.token).await
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn closed(session: &EditorSession) -> AcpError {
         .advise("session/load opens it again")
 }
 
-/// Waits for the end of the turn in which words were said.
+/// Waits for the end of the turn that took the words.
 async fn steered(
     mut end: watch::Receiver<TurnEnd>,
     token: &CancellationToken,
@@ -66,7 +66,7 @@ async fn steered(
 
 fn turn_failed() -> AcpError {
     AcpError::internal("the turn met a bug in vestal; the log says which")
-        .advise("what was said until then is stored; say something to go on")
+        .advise("the messages until then are stored; send one to go on")
 }
 
 /// Takes the mark of a running turn back if the turn itself does not come to it.
@@ -79,11 +79,11 @@ impl Drop for RunningTurn<'_> {
 }
 
 impl EditorSession {
-    /// Runs the turn of a prompt, and turns for what is said too late for it.
+    /// Runs the turn of a prompt, and turns for messages that come too late for it.
     async fn run(
         &self,
         conversation: &mut Conversation,
-        said: Said,
+        content: PromptContent,
         token: &CancellationToken,
     ) -> Result<StopReason, AcpError> {
         if token.is_cancelled() {
@@ -94,11 +94,11 @@ impl EditorSession {
         let (ends, _) = watch::channel(None);
         self.lock().running = Some(ends);
         let running = RunningTurn(self);
-        let mut said = said;
+        let mut content = content;
         let end = loop {
-            let has_images = said.has_images();
-            let turn = conversation.run(said.message, &sink);
-            let turn = interruptible(&self.control, token, turn);
+            let has_images = content.has_images();
+            let turn = conversation.run(content.message, &sink);
+            let turn = self.control.interruptible(token, turn);
             let result = caught("a turn of an editor's session has failed", turn).await;
             let Some(mut result) = result else { break Err(turn_failed()) };
             if has_images && is_blind(&result.outcome) {
@@ -114,14 +114,14 @@ impl EditorSession {
                 }
                 break end;
             }
-            said = Said::text(late.join("\n"));
+            content = PromptContent::text(late.join("\n"));
         };
         drop(running);
-        self.tell_state_of(conversation).await;
+        self.send_state_of(conversation).await;
         end
     }
 
-    /// Returns why a turn ended, in the protocol's words. What these don't say is said in the answer.
+    /// Returns why a turn ended, in the protocol's words. The answer has what these don't express.
     fn end_of(&self, result: &TurnResult) -> Result<StopReason, AcpError> {
         match &result.outcome {
             TurnOutcome::Completed => Ok(StopReason::EndTurn),
@@ -146,15 +146,15 @@ impl EditorSession {
     }
 
     /// Tells the client the title and how full the context is, where they are new.
-    async fn tell_state(&self) {
+    async fn send_state(&self) {
         // While a turn runs, its end tells them.
         let Ok(held) = self.conversation.try_lock() else { return };
         if let Some(conversation) = held.as_ref() {
-            self.tell_state_of(conversation).await;
+            self.send_state_of(conversation).await;
         }
     }
 
-    async fn tell_state_of(&self, conversation: &Conversation) {
+    async fn send_state_of(&self, conversation: &Conversation) {
         if let Ok(Some(title)) = conversation.title().await {
             let is_new = {
                 let mut state = self.lock();
@@ -166,6 +166,7 @@ impl EditorSession {
                 self.view.send(SessionUpdate::SessionInfoUpdate { title });
             }
         }
+        self.see_model(conversation);
         let used = conversation.context_used();
         if let Some(size) = used.window {
             self.view.send(SessionUpdate::UsageUpdate { used: used.tokens, size });
@@ -187,19 +188,4 @@ async fn without_images(conversation: &mut Conversation) -> AcpError {
 
 fn is_blind(outcome: &TurnOutcome) -> bool {
     matches!(outcome, TurnOutcome::Failed(TurnError::Model(error)) if error.refuses_images())
-}
-
-/// Runs work of a conversation to its end; `token` interrupts it.
-pub(crate) async fn interruptible<T>(
-    control: &Control,
-    token: &CancellationToken,
-    work: impl Future<Output = T>,
-) -> T {
-    let mut work = Box::pin(work);
-    tokio::select! {
-        biased;
-        done = &mut work => return done,
-        () = control.interrupt_when(token) => {}
-    }
-    work.await
 }

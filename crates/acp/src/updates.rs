@@ -10,6 +10,7 @@ use vestal_agent::{Notebook, Todo, TodoStatus, TurnEvent};
 
 use crate::client::EditorClient;
 use crate::limits::{CHANGES_BYTES, OUTPUT_BYTES, OUTPUT_EVERY};
+use crate::options::SessionModes;
 use crate::paths::SharedFiles;
 use crate::protocol::{
     CallStatus, ContentBlock, Location, PlanEntry, SessionUpdate, ShownCall, ToolCallUpdate,
@@ -24,6 +25,7 @@ pub(crate) struct SessionView {
     session: OnceLock<Arc<str>>,
     shared: OnceLock<SharedFiles>,
     notebook: OnceLock<Notebook>,
+    modes: OnceLock<SessionModes>,
     state: Mutex<ViewState>,
 }
 
@@ -56,16 +58,24 @@ impl SessionView {
             session: OnceLock::new(),
             shared: OnceLock::new(),
             notebook: OnceLock::new(),
+            modes: OnceLock::new(),
             state: Mutex::default(),
         })
     }
 
     /// Names the session, says which files its editor sees, and where the model's list is.
-    pub(crate) fn begin(&self, session: Arc<str>, shared: SharedFiles, notebook: Notebook) {
+    pub(crate) fn begin(
+        &self,
+        session: Arc<str>,
+        shared: SharedFiles,
+        notebook: Notebook,
+        modes: SessionModes,
+    ) {
         // A session is named once.
         self.session.set(session).ok();
         self.shared.set(shared).ok();
         self.notebook.set(notebook).ok();
+        self.modes.set(modes).ok();
     }
 
     pub(crate) fn client(&self) -> &EditorClient {
@@ -167,9 +177,17 @@ impl SessionView {
                 self.note(&words);
             }
             TurnEvent::Warning { text } => self.note(&text),
+            TurnEvent::ModeChanged { .. } => {
+                if let Some(modes) = self.modes.get() {
+                    let current_mode_id = modes.get().id();
+                    self.send(SessionUpdate::CurrentModeUpdate { current_mode_id });
+                }
+            }
             TurnEvent::Child { index, event, .. } => self.child(index, *event),
             TurnEvent::CallAnnounced { .. }
             | TurnEvent::Steered { .. }
+            // The question that follows shows it.
+            | TurnEvent::PlanPresented { .. }
             | TurnEvent::TurnEnded { .. } => {}
         }
     }
@@ -303,6 +321,7 @@ pub(crate) fn kind_of(tool: &str) -> ToolKind {
         "write_file" | "patch" => ToolKind::Edit,
         "search_files" | "session_search" | "skills_list" => ToolKind::Search,
         "todo" | "delegate_task" | "clarify" | "memory" => ToolKind::Think,
+        "present_plan" => ToolKind::SwitchMode,
         _ => ToolKind::Other,
     }
 }
@@ -319,6 +338,7 @@ pub(crate) fn title_of(tool: &str, summary: &str) -> String {
         "delegate_task" => "Delegate",
         "execute_code" => "Run code",
         "todo" => return "Update the plan".to_owned(),
+        "present_plan" => return "Present the plan".to_owned(),
         other => other,
     };
     if summary.is_empty() { verb.to_owned() } else { format!("{verb} {summary}") }

@@ -5,5 +5,6 @@
 
 mod conversations;
 mod hostile;
+mod options;
 mod support;
 mod turns;
