@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::{
-    Captured, CapturedOutput, Cause, JobId, JobInfo, JobState, Notice, Sandbox, SessionState,
-    StateBefore,
+    Captured, CapturedOutput, Cause, JobId, JobInfo, JobState, Sandbox, SessionState, StateBefore,
 };
 
 /// How far a job is.
@@ -261,20 +260,17 @@ pub struct RunSandboxView {
 impl RunSandboxView {
     /// Returns the view of a sandbox that was just attached to, and of its instance.
     pub fn new(sandbox: &Sandbox, instance: String) -> Self {
-        let before = sandbox.state_before();
-        let remade =
-            sandbox.notices().iter().any(|notice| matches!(notice, Notice::Recreated { .. }));
         Self {
             profile: sandbox.key().profile().to_owned(),
             task: sandbox.task().to_string(),
             backend: sandbox.backend().to_owned(),
             id: instance,
-            state_before: match before {
+            state_before: match sandbox.state_before() {
                 StateBefore::Absent => SandboxBefore::Absent,
                 StateBefore::Stopped => SandboxBefore::Stopped,
                 StateBefore::Running => SandboxBefore::Running,
             },
-            attached: before != StateBefore::Absent && !remade,
+            attached: sandbox.was_attached(),
         }
     }
 }

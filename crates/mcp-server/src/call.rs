@@ -11,7 +11,8 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use vestal_sandbox::{Engine, Sandbox, TaskName};
+use vestal_sandbox::client::Connection;
+use vestal_sandbox::{Engine, Error, Sandbox, TaskName};
 
 use crate::failure::ToolFailure;
 use crate::http::HttpCaller;
@@ -116,10 +117,8 @@ impl Call {
     pub(crate) async fn sandbox(&self, named: Option<&str>) -> Result<Sandbox, ToolFailure> {
         let task = self.task(named)?;
         let (engine, own, base) = (self.engine().clone(), self.own.clone(), self.base.clone());
-        let (overrides, place) = (self.service.options.overrides.clone(), Arc::clone(&self.place));
-        // A task of its own: a caller that gives up leaves nothing half-made.
-        let attach = tokio::spawn(async move {
-            let _place = place;
+        let overrides = self.service.options.overrides.clone();
+        let attach = self.keeping_place(async move {
             if task != own {
                 return engine.existing_sandbox(&task).await;
             }
@@ -127,10 +126,51 @@ impl Call {
             let task = if overrides.mount.is_some() { base } else { own };
             engine.sandbox_with(&task, &overrides).await
         });
-        let attach = self
-            .watched(attach, || Box::pin(async { Some("getting the sandbox ready".to_owned()) }));
+        self.watched(attach, getting_ready).await
+    }
+
+    /// Returns a sandbox that there must be.
+    pub(crate) async fn existing_sandbox(&self, task: &TaskName) -> Result<Sandbox, ToolFailure> {
+        let (engine, task) = (self.engine().clone(), task.clone());
+        let attach = self.keeping_place(async move { engine.existing_sandbox(&task).await });
+        self.watched(attach, getting_ready).await
+    }
+
+    /// Connects to a sandbox that there must be, without using it unless it has to be started.
+    pub(crate) async fn existing_connection(
+        &self,
+        task: &TaskName,
+    ) -> Result<Connection, ToolFailure> {
+        let (engine, task) = (self.engine().clone(), task.clone());
+        let connect = self.keeping_place(async move { engine.existing_connection(&task).await });
+        self.watched(connect, getting_ready).await
+    }
+
+    /// Has what a job changed in the user's directory, where the workspace is a copy of that. Commands
+    /// that are waited for and tools that write files do it themselves.
+    pub(crate) async fn bring_back(&self, task: &TaskName) {
+        // A directory that is mounted or copied is part of the task.
+        if task.as_str().contains("@/")
+            && let Ok(sandbox) = self.existing_sandbox(task).await
+        {
+            sandbox.bring_back().await;
+        }
+    }
+
+    /// Does work that goes on when the caller gives up, so that nothing is left half-made: it has the
+    /// place of the call until it has ended.
+    async fn keeping_place<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, ToolFailure> {
+        let place = Arc::clone(&self.place);
+        let task = tokio::spawn(async move {
+            let done = work.await;
+            drop(place);
+            done
+        });
         let given_up = |error| ToolFailure::new(format!("the sandbox was given up: {error}"));
-        Ok(attach.await.map_err(given_up)??)
+        Ok(task.await.map_err(given_up)??)
     }
 
     /// Does something that may take long, and tells a client that asked to be told how far it is.
@@ -165,6 +205,10 @@ impl Call {
             }
         }
     }
+}
+
+fn getting_ready() -> BoxFuture<'static, Option<String>> {
+    Box::pin(async { Some("getting the sandbox ready".to_owned()) })
 }
 
 async fn tell(

@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use rmcp::model::{ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use vestal_sandbox::files::Links;
 use vestal_sandbox::job::{self, JobFilter, OutputWindow};
-use vestal_sandbox::{Error, FileKind, JobId, JobInfo, TaskName};
+use vestal_sandbox::{FileKind, JobId, JobInfo, TaskName};
 
 use crate::call::Call;
 use crate::failure::ToolFailure;
@@ -131,7 +131,7 @@ pub(crate) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
     let contents = match named {
         Named::File { task, path } => {
             let task = call.task(Some(&task)).map_err(protocol_error)?;
-            let sandbox = call.engine().existing_sandbox(&task).await;
+            let sandbox = call.existing_sandbox(&task).await;
             let sandbox = sandbox.map_err(|error| unknown(&error.to_string()))?;
             let read = async {
                 let files = sandbox.files(None).await?;
@@ -171,8 +171,8 @@ async fn log_tail(
     task: &TaskName,
     id: &JobId,
     stream: LogStream,
-) -> Result<String, Error> {
-    let connection = call.engine().existing_connection(task).await?;
+) -> Result<String, ToolFailure> {
+    let connection = call.existing_connection(task).await?;
     let info = job::wait(&connection, id, Some(Duration::ZERO)).await?;
     let written = match stream {
         LogStream::Stdout => info.stdout_bytes,

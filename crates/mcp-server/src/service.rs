@@ -9,11 +9,12 @@ use tokio_util::sync::CancellationToken;
 use vestal_board::boards::Boards;
 use vestal_sandbox::{Engine, Overrides};
 
-use crate::in_flight::CallsInFlight;
+use crate::http::CallsInFlight;
 use crate::limits;
 use crate::server::SandboxServer;
 use crate::task::TaskChoice;
-use crate::tools::{ToolTable, board::BoardAccess};
+use crate::tools::ToolTable;
+use crate::tools::board::BoardAccess;
 
 /// A set of tools that is offered as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_api::{DirectoryView, EntryView, FileType, FileView, FoundView, WrittenView};
 use vestal_sandbox::files::{FileError, Files, Links, Parents, WriteOptions};
-use vestal_sandbox::{FileEdit, FileKind, SearchQuery};
+use vestal_sandbox::{FileEdit, FileKind, Sandbox, SearchQuery};
 
 use super::lines::FileWindow;
 use super::{Answer, SandboxTool, ToolEffect, ToolTable, counted};
@@ -38,7 +38,13 @@ pub(super) fn add_to(table: &mut ToolTable) {
 }
 
 async fn files(call: &Call, task: Option<&str>) -> Result<Files, ToolFailure> {
-    Ok(call.sandbox(task).await?.files(None).await?)
+    Ok(open(call, task).await?.1)
+}
+
+async fn open(call: &Call, task: Option<&str>) -> Result<(Sandbox, Files), ToolFailure> {
+    let sandbox = call.sandbox(task).await?;
+    let files = sandbox.files(None).await?;
+    Ok((sandbox, files))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -208,8 +214,10 @@ Makes a text the whole content of a file, in one step: a reader sees the old or 
             mode: mode.transpose()?,
             ..WriteOptions::default()
         };
-        let files = files(call, self.task.as_deref()).await?;
+        let (sandbox, files) = open(call, self.task.as_deref()).await?;
         let written = WrittenView::from(&files.write(&self.path, &bytes, options).await?);
+        // Where the workspace is a copy of the user's directory, the change belongs there, too.
+        sandbox.bring_back().await;
         let verb = if written.created { "Created" } else { "Replaced" };
         let size = counted(written.file.size, "byte");
         let text = format!("{verb} {}, {size}.", written.file.path);
@@ -270,8 +278,9 @@ Replaces exact pieces of text in a file, all or none. A piece that is not found,
             new: edit.new_text.into_bytes().into(),
             all: edit.replace_all.unwrap_or(false),
         });
-        let files = files(call, self.task.as_deref()).await?;
+        let (sandbox, files) = open(call, self.task.as_deref()).await?;
         let written = files.patch(&self.path, edits.collect(), None).await?;
+        sandbox.bring_back().await;
         let file = FileView::from(&written.metadata);
         let made = counted(written.replaced.into(), "replacement");
         let text = format!("Made {made} in {}.", file.path);

@@ -41,7 +41,7 @@ async fn find(
     id: &str,
 ) -> Result<(TaskName, JobInfo), ToolFailure> {
     let (task, id) = (call.task(task)?, job_id(id)?);
-    let connection = call.engine().existing_connection(&task).await?;
+    let connection = call.existing_connection(&task).await?;
     let info = job::wait(&connection, &id, Some(Duration::ZERO)).await?;
     Ok((task, info))
 }
@@ -93,7 +93,7 @@ Lists the jobs of the sandbox: every command is one, also those that earlier con
             Err(Error::Stopped { .. }) if filter == JobFilter::Running => None,
             Err(Error::NoSandbox { .. }) if task == *call.own() => None,
             Err(Error::Stopped { .. }) => {
-                let connection = call.engine().existing_connection(&task).await?;
+                let connection = call.existing_connection(&task).await?;
                 Some(job::jobs(&connection, filter, limit).await?)
             }
             Err(error) => return Err(error.into()),
@@ -196,7 +196,7 @@ Waits until a job has ended or the time is up, and returns its state and exit co
     async fn call(self, call: &Call) -> Result<Answer<JobView>, ToolFailure> {
         let seconds = self.timeout_seconds.unwrap_or(WAIT_SECONDS).min(MAX_WAIT_SECONDS);
         let (task, id) = (call.task(self.task.as_deref())?, job_id(&self.job)?);
-        let connection = call.engine().existing_connection(&task).await?;
+        let connection = call.existing_connection(&task).await?;
         let waiting = job::wait(&connection, &id, Some(Duration::from_secs(seconds)));
         let info = call
             .watched(waiting, || {
@@ -205,6 +205,9 @@ Waits until a job has ended or the time is up, and returns its state and exit co
             })
             .await?;
         let view = JobView::new(task.as_str(), &info);
+        if view.state == JobPhase::Ended {
+            call.bring_back(&task).await;
+        }
         let text = in_words(&view);
         Ok(Answer::new(view, text))
     }
@@ -238,7 +241,11 @@ Kills every process that a job started, also detached ones, and returns when non
                 job::signal(&connection, &id, signal).await?;
                 job::wait(&connection, &id, Some(Duration::ZERO)).await?
             }
-            None => job::kill(&connection, &id).await?,
+            None => {
+                let killed = job::kill(&connection, &id).await?;
+                call.bring_back(&task).await;
+                killed
+            }
         };
         let view = JobView::new(task.as_str(), &info);
         let text = in_words(&view);

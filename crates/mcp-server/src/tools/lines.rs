@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_does_not_fit_is_cut_and_said_to_be() {
+    fn a_line_that_does_not_fit_is_cut_and_marked() {
         assert_eq!(lines(1, 2, 4, &["ab\ncdef\n"]), ("ab\nc".to_owned(), 2, true, false));
     }
 }

@@ -43,7 +43,8 @@ impl SandboxTool for SnapshotCreate {
     const TITLE: &'static str = "Keep a snapshot";
     const DESCRIPTION: &'static str = "\
 Keeps a copy of the sandbox, its files and installed software, to go back to with snapshot_restore. The sandbox is stopped for it, and started by its next use. Directories of the user that are mounted are not copied.";
-    const EFFECT: ToolEffect = ToolEffect::Adds;
+    /// With `stop`, jobs end.
+    const EFFECT: ToolEffect = ToolEffect::Destroys;
     const WAITS: bool = true;
     type Output = SnapshotView;
 
@@ -149,7 +150,8 @@ impl SandboxTool for SandboxFork {
     const TITLE: &'static str = "Copy a sandbox";
     const DESCRIPTION: &'static str = "\
 Makes a new sandbox as a copy of one, to try something in. Pass the `task` of the result to the other tools to work in the copy; the original stays as it is. A directory of the user's that is mounted is not copied: the copy works in the same one, and changes there are changes of the user's files.";
-    const EFFECT: ToolEffect = ToolEffect::Adds;
+    /// With `stop`, jobs of the original end.
+    const EFFECT: ToolEffect = ToolEffect::Destroys;
     const WAITS: bool = true;
     type Output = ForkedView;
 

@@ -1,5 +1,7 @@
 //! What the tools do, and what becomes of a call that is given up.
 
+use std::collections::BTreeSet;
+
 use rmcp::model::{CallToolRequest, ClientRequest, ReadResourceRequestParams};
 use rmcp::service::PeerRequestOptions;
 use serde_json::{Value, json};
@@ -31,7 +33,7 @@ async fn the_tools_and_their_schemas_are_a_public_interface() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_fails_is_a_result_and_what_is_left_out_is_said() {
+async fn a_command_that_fails_is_a_result_and_what_is_left_out_is_counted() {
     let service = TestService::new();
     let client = service.client("runner").await;
     let failed = done(&client, "run", json!({ "command": "echo out; echo err >&2; exit 3" })).await;
@@ -175,6 +177,76 @@ async fn a_cancelled_call_leaves_no_process_of_its_command() {
     // The connection goes on.
     let after = done(&client, "run", json!({ "command": "echo here" })).await;
     assert_eq!(after["stdout"], "here\n");
+    client.cancel().await.unwrap();
+    service.end().await;
+}
+
+/// Calls that may wait for commands at once.
+const WAITING: u64 = 64;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_given_up_while_its_sandbox_is_got_ready_keeps_its_place_until_it_is() {
+    let service = TestService::new();
+    let (mut client, _) = service.raw().await;
+    let first = client.call(1, "run", &json!({ "command": "true" })).await;
+    let task = first["result"]["structuredContent"]["sandbox"]["task"].as_str().unwrap();
+    let key = service.engine.key(&task.parse().unwrap());
+    client.call(2, "sandbox_stop", &json!({})).await;
+    // Who starts it waits for this.
+    let lock = service.engine.sandboxes_dir().join(key.dir_name()).join("lock");
+    let lock = std::fs::File::open(lock).unwrap();
+    lock.lock().unwrap();
+    let ids = 100..100 + WAITING;
+    for id in ids.clone() {
+        let params = json!({
+            "name": "run",
+            "arguments": { "command": "true", "session": "none" },
+            "_meta": { "progressToken": id },
+        });
+        client.request(id, "tools/call", &params).await;
+    }
+    let mut waiting = BTreeSet::new();
+    while waiting.len() < ids.clone().count() {
+        let progress = client.message().await;
+        assert_eq!(progress["method"], "notifications/progress", "{progress}");
+        waiting.insert(progress["params"]["progressToken"].as_u64().unwrap());
+    }
+    for id in ids {
+        client.cancel(id).await;
+    }
+    let run = json!({ "command": "echo on", "session": "none" });
+    for id in 200..220 {
+        let refused = client.call(id, "run", &run).await;
+        assert_eq!(refused["result"]["isError"], true, "{refused}");
+        assert!(refused.to_string().contains("too many commands"), "{refused}");
+    }
+    drop(lock);
+    let mut id = 300;
+    loop {
+        let answer = client.call(id, "run", &run).await;
+        if answer["result"]["structuredContent"]["stdout"] == "on\n" {
+            break;
+        }
+        assert!(answer.to_string().contains("too many commands"), "{answer}");
+        id += 1;
+    }
+    drop(client);
+    service.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_says_what_the_sandbox_was_before_this_command() {
+    let service = TestService::new();
+    let client = service.client("again").await;
+    let before = async || {
+        let done = done(&client, "run", json!({ "command": "true" })).await;
+        (done["sandbox"]["state_before"].clone(), done["sandbox"]["attached"].clone())
+    };
+    assert_eq!(before().await, (json!("absent"), json!(false)));
+    assert_eq!(before().await, (json!("running"), json!(true)));
+    done(&client, "sandbox_stop", json!({})).await;
+    assert_eq!(before().await, (json!("stopped"), json!(true)));
+    assert_eq!(before().await, (json!("running"), json!(true)));
     client.cancel().await.unwrap();
     service.end().await;
 }

@@ -162,13 +162,42 @@ impl RawClient {
         self.request(id, "tools/call", &params).await;
     }
 
+    /// Calls a tool.
+    pub(crate) async fn call(&mut self, id: u64, name: &str, arguments: &Value) -> Value {
+        self.request(id, "tools/call", &json!({ "name": name, "arguments": arguments })).await;
+        self.answer_to(id).await
+    }
+
+    /// Cancels a request.
+    pub(crate) async fn cancel(&mut self, id: u64) {
+        let params = json!({ "requestId": id });
+        let frame =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        self.send(format!("{frame}\n").as_bytes()).await;
+    }
+
+    /// Returns the next message.
+    pub(crate) async fn message(&mut self) -> Value {
+        let line = self.lines.next_line().await.unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
     /// Returns the next message that is an answer.
     pub(crate) async fn answer(&mut self) -> Value {
         loop {
-            let line = self.lines.next_line().await.unwrap().unwrap();
-            let message: Value = serde_json::from_str(&line).unwrap();
+            let message = self.message().await;
             if message["method"].is_null() {
                 return message;
+            }
+        }
+    }
+
+    /// Returns the answer to a request, whatever comes before it.
+    pub(crate) async fn answer_to(&mut self, id: u64) -> Value {
+        loop {
+            let answer = self.answer().await;
+            if answer["id"] == id {
+                return answer;
             }
         }
     }
