@@ -21,12 +21,14 @@ use crate::source::SourceEntryKind;
 
 /// Says what becomes of the boards, which all profiles share.
 pub(crate) async fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
-    let told = |from: &str, action, reason: &str| {
-        PlanItem::told(ItemKind::Board, place.name, from, action, reason)
+    let planned = |from: &str, action, reason: &str| {
+        PlanItem::new(ItemKind::Board, place.name, from, action, reason)
     };
     let boards = match vestal_board::settings::boards(&place.settings()) {
         Ok(boards) => boards,
-        Err(error) => return items.push(told("kanban", Action::Broken, &format!("here: {error}"))),
+        Err(error) => {
+            return items.push(planned("kanban", Action::Broken, &format!("here: {error}")));
+        }
     };
     if place.source.has("kanban.db") {
         let dir = "kanban".to_owned();
@@ -34,23 +36,29 @@ pub(crate) async fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
     }
     let entries = match place.source.list("kanban/boards") {
         Ok(entries) => entries,
-        Err(error) => return items.push(told("kanban/boards", Action::Broken, &error.to_string())),
+        Err(error) => {
+            return items.push(planned("kanban/boards", Action::Broken, &error.to_string()));
+        }
     };
     for (entry, kind) in entries {
         let dir = format!("kanban/boards/{entry}");
         let file = format!("{dir}/kanban.db");
         match (kind, Slug::new(&entry)) {
             (SourceEntryKind::Link, _) => {
-                items.push(told(&dir, Action::Broken, "it is a link, and links are not followed"));
+                items.push(planned(
+                    &dir,
+                    Action::Broken,
+                    "it is a link, and links are not followed",
+                ));
             }
             (SourceEntryKind::Dir, _) if entry.starts_with('_') => {
-                items.push(told(&dir, Action::Leave, "boards that were removed there"));
+                items.push(planned(&dir, Action::Leave, "boards that were removed there"));
             }
             (SourceEntryKind::Dir, Ok(slug)) if place.source.has(&file) && !slug.is_default() => {
                 plan_board(place, &boards, &slug, &file, &dir, items).await;
             }
             (SourceEntryKind::Dir, Err(error)) => {
-                items.push(told(&dir, Action::Leave, &error.to_string()));
+                items.push(planned(&dir, Action::Leave, &error.to_string()));
             }
             _ => {}
         }
@@ -66,7 +74,7 @@ async fn plan_board(
     items: &mut Vec<PlanItem>,
 ) {
     let board = |action, reason: String| {
-        PlanItem::told(ItemKind::Board, place.name, file, action, reason).to(slug.as_str())
+        PlanItem::new(ItemKind::Board, place.name, file, action, reason).to(slug.as_str())
     };
     let mut database = match SourceDatabase::open(&place.source, file).await {
         Ok(None) => return,
@@ -79,7 +87,7 @@ async fn plan_board(
     };
     if let Some(problem) = problem {
         let reason = format!("is damaged ({problem}); what can be read of it comes");
-        items.push(PlanItem::told(ItemKind::Other, place.name, file, Action::Broken, reason));
+        items.push(PlanItem::new(ItemKind::Other, place.name, file, Action::Broken, reason));
     }
     let exists = boards.exists(slug).unwrap_or(false);
     let item = board(Action::Take, String::new());
@@ -108,9 +116,8 @@ async fn plan_board(
         let id = task.task.id.clone();
         ids.insert(from.clone(), id.clone());
         let from = format!("{slug}/{from}");
-        let item =
-            PlanItem::told(ItemKind::Task, place.name, &from, Action::Take, &task.task.title)
-                .to(id.as_str());
+        let item = PlanItem::new(ItemKind::Task, place.name, &from, Action::Take, &task.task.title)
+            .to(id.as_str());
         if let Err(error) = task.check() {
             items.push(PlanItem { action: Action::Broken, reason: error.to_string(), ..item });
             continue;
@@ -197,7 +204,7 @@ async fn plan_file(
 ) {
     let Some(id) = ids.get(&file.task) else { return };
     let from = format!("{slug}/{}/{}", file.task, file.name);
-    let item = PlanItem::told(ItemKind::Attachment, place.name, from, Action::Take, "")
+    let item = PlanItem::new(ItemKind::Attachment, place.name, from, Action::Take, "")
         .to(format!("{id}/{}", file.name));
     // The home may have been moved since; a path that leads elsewhere is not followed.
     let leaf = Path::new(&file.stored).file_name().map(|leaf| leaf.to_string_lossy().into_owned());
@@ -254,8 +261,8 @@ fn id_of(task: &str) -> TaskId {
 type TaskRows = (Vec<(String, AdoptedTask)>, Vec<FileRow>, Option<String>);
 
 async fn read_tasks(database: &mut SourceDatabase) -> Result<TaskRows, String> {
-    let said = |error: crate::database::DatabaseProblem| error.to_string();
-    let columns = database.columns("tasks").await.map_err(said)?;
+    let in_words = |error: crate::database::DatabaseProblem| error.to_string();
+    let columns = database.columns("tasks").await.map_err(in_words)?;
     let texts = [
         "id",
         "title",

@@ -60,7 +60,7 @@ type ReadSessions = (Vec<SessionRow>, BTreeMap<String, MessageCount>, Option<Dat
 /// Says what becomes of each session.
 pub(crate) async fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
     let broken = |from: &str, reason: String| {
-        PlanItem::told(ItemKind::Conversation, place.name, from, Action::Broken, reason)
+        PlanItem::new(ItemKind::Conversation, place.name, from, Action::Broken, reason)
     };
     let mut database = match SourceDatabase::open(&place.source, FILE).await {
         Ok(None) => return,
@@ -71,7 +71,7 @@ pub(crate) async fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
         let reason = format!(
             "has a newer layout ({version}; {KNOWN_SCHEMA} is known): what is known of it is read"
         );
-        items.push(PlanItem::told(ItemKind::Other, place.name, FILE, Action::Leave, reason));
+        items.push(PlanItem::new(ItemKind::Other, place.name, FILE, Action::Leave, reason));
     }
     let (sessions, counts) = match read_sessions(&mut database).await {
         Ok((sessions, counts, problem)) => {
@@ -99,7 +99,7 @@ pub(crate) async fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
         let id = id_of(&session.id);
         let title = session.title.clone().unwrap_or_default();
         let item =
-            PlanItem::told(ItemKind::Conversation, place.name, &session.id, Action::Take, title)
+            PlanItem::new(ItemKind::Conversation, place.name, &session.id, Action::Take, title)
                 .to(id.as_str());
         let count = counts.get(&session.id).copied();
         let decided = decide(place, here.as_ref(), &item, &id, known.get(&id), count).await;
@@ -131,7 +131,7 @@ async fn decide(
     count: Option<MessageCount>,
 ) -> Result<(Action, String), Error> {
     let Some((_, last)) = count else {
-        return Ok((Action::Leave, "nothing was said in it".to_owned()));
+        return Ok((Action::Leave, "it has no messages".to_owned()));
     };
     let Some(here) = here else { return Ok(absent(place, item)) };
     let Some(origin) = origin else {
@@ -290,9 +290,9 @@ async fn take(
     parent_end: Option<&str>,
     id: &ConversationId,
 ) -> Result<(), String> {
-    let said = |error: Error| error.to_string();
+    let in_words = |error: Error| error.to_string();
     // Nobody continues it meanwhile.
-    let _lease = store.lease(id).map_err(said)?;
+    let _lease = store.lease(id).map_err(in_words)?;
     let mut origin = ConversationOrigin {
         system: "hermes-agent".to_owned(),
         session: row.id.clone(),
@@ -302,15 +302,15 @@ async fn take(
     };
     match store.get(id).await {
         Ok(_) => {
-            let kept = store.state(id, ORIGIN).await.map_err(said)?;
+            let kept = store.state(id, ORIGIN).await.map_err(in_words)?;
             let kept = kept.and_then(|kept| serde_json::from_value(kept).ok());
             origin = kept.ok_or_else(|| "another conversation has this id".to_owned())?;
-            if store.last_number(id).await.map_err(said)?.0 != origin.seq {
+            if store.last_number(id).await.map_err(in_words)?.0 != origin.seq {
                 return Err("it was continued here since".to_owned());
             }
         }
         Err(Error::NotFound { .. }) => create(store, row, parent_end, id, &origin).await?,
-        Err(error) => return Err(said(error)),
+        Err(error) => return Err(in_words(error)),
     }
     let standings = standings(database, &row.id).await?;
     loop {
@@ -322,7 +322,7 @@ async fn take(
             origin.seq += count;
             let state = serde_json::to_value(&origin).map_err(|error| error.to_string())?;
             let written = store.import_messages(id, &messages, (ORIGIN, &state)).await;
-            let written = written.map_err(said)?;
+            let written = written.map_err(in_words)?;
             if written != Seq(origin.seq) {
                 return Err("it was continued here meanwhile".to_owned());
             }
@@ -330,7 +330,7 @@ async fn take(
     }
     origin.complete = true;
     let state = serde_json::to_value(&origin).map_err(|error| error.to_string())?;
-    store.complete_import(id, row.ended.as_ref(), (ORIGIN, &state)).await.map_err(said)
+    store.complete_import(id, row.ended.as_ref(), (ORIGIN, &state)).await.map_err(in_words)
 }
 
 async fn create(

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_database_is_said_to_be_none() {
+    async fn a_file_that_is_no_database_is_reported_as_such() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("state.db"), "a text that is longer than a header").unwrap();
         let home = SourceHome { dir: dir.path().to_owned(), scratch: None };

@@ -29,22 +29,29 @@ pub(crate) fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
     for (name, reason) in LEFT {
         let is_empty = matches!(place.source.list(name), Ok(entries) if entries.is_empty());
         if place.source.has(name) && !is_empty {
-            let item = PlanItem::told(ItemKind::Other, place.name, name, Action::Leave, reason);
+            let item = PlanItem::new(ItemKind::Other, place.name, name, Action::Leave, reason);
             items.push(item);
         }
     }
 }
 
-/// Says what becomes of sandboxes: nothing, because no guest runs in them.
-pub(crate) fn plan_containers(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
+/// Says what becomes of sandboxes: nothing, because no guest runs in them. Containers can be copied,
+/// and are not named here where they are.
+pub(crate) fn plan_containers(place: &MigratedHome<'_>, copies: bool, items: &mut Vec<PlanItem>) {
     for backend in ["docker", "singularity", "ssh", "modal", "daytona"] {
+        if backend == "docker" && copies {
+            continue;
+        }
+        let reason = if backend == "docker" {
+            "left alone; with --containers, a copy of its container becomes a sandbox"
+        } else {
+            "left alone: no guest of ours runs in it; copy its files with vestal cp"
+        };
         let dir = format!("sandboxes/{backend}");
         let tasks = place.source.list(&dir).unwrap_or_default();
         for (task, _) in tasks {
             let from = format!("{dir}/{task}");
-            let reason =
-                "left alone: its container has no guest of ours; copy its files with vestal cp";
-            let item = PlanItem::told(ItemKind::Container, place.name, from, Action::Leave, reason);
+            let item = PlanItem::new(ItemKind::Container, place.name, from, Action::Leave, reason);
             items.push(item);
         }
     }

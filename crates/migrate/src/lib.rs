@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod boards;
+mod containers;
 mod conversations;
 mod database;
 mod error;

@@ -37,7 +37,7 @@ pub(crate) fn message_of(row: &SourceRow<'_>) -> Option<NewMessage> {
     let kind = match &message {
         // Overheard by that program, and not said to it.
         Message::User(_) if is_observed => MessageKind::Note,
-        _ => MessageKind::Said,
+        _ => MessageKind::Dialogue,
     };
     Some(NewMessage { kind, ..NewMessage::new(message) })
 }

@@ -19,7 +19,8 @@ use crate::ledger::Ledger;
 use crate::plan::{ItemKind, ItemOutcome, MigrationPlan, MigrationStep, PlanItem};
 use crate::source::{COPIES, SourceHome};
 use crate::{
-    boards, conversations, leftovers, notes, profiles, schedules, settings, skills, variables,
+    boards, containers, conversations, leftovers, notes, profiles, schedules, settings, skills,
+    variables,
 };
 
 /// In whose name tasks are adopted.
@@ -36,6 +37,9 @@ pub struct MigrationOptions {
     pub schema: Schema,
     /// The kinds of things that are looked at.
     pub kinds: BTreeSet<ItemKind>,
+    /// Where containers are looked for and the sandboxes made that they are copied to; none: they are
+    /// left alone.
+    pub containers: Option<Environment>,
 }
 
 /// A home there, and what becomes of it here.
@@ -116,7 +120,12 @@ impl Migration {
         for place in &places {
             schedules::plan(place, &names, &mut items).await;
             leftovers::plan(place, &mut items);
-            leftovers::plan_containers(place, &mut items);
+            leftovers::plan_containers(place, self.options.containers.is_some(), &mut items);
+            if let Some(environment) = &self.options.containers
+                && self.wants(ItemKind::Container)
+            {
+                containers::plan(place, environment, &mut items).await;
+            }
         }
         let root = Profiles::at(schema, to.root());
         profiles::plan_choice(source, &root, &found, ledger, &mut items);
@@ -288,6 +297,9 @@ impl Migration {
                 let made = store.adopt(id, (**new).clone(), *state, Timestamp::now()).await;
                 made.map(drop).map_err(|error| error.to_string())
             }
+            MigrationStep::Container { home, environment, copy } => {
+                copy.make(schema, home, environment).await
+            }
             MigrationStep::Task { .. } => Ok(()),
         }
     }
@@ -316,13 +328,13 @@ fn batch(items: &[PlanItem], at: usize) -> usize {
 
 fn warnings(places: &[MigratedHome<'_>]) -> Vec<String> {
     let running = places.iter().filter_map(|place| Some((place.name, place.source.gateway()?)));
-    let said = |(name, pid): (&str, u32)| {
+    let in_words = |(name, pid): (&str, u32)| {
         format!(
             "the gateway of its profile {name} is running (process {pid}); stop it first, or its \
              schedules and tasks run there and here"
         )
     };
-    running.map(said).collect()
+    running.map(in_words).collect()
 }
 
 fn outcome(done: Result<(), String>) -> ItemOutcome {

@@ -18,32 +18,33 @@ const SHIPPED: [&str; 1] = ["2765a846e1bb371d78d3b93b403dfb0f8d1ba1a9895edb5f608
 
 /// Says what becomes of the persona.
 pub(crate) fn plan_persona(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
-    let told = |action, reason: &str| {
-        PlanItem::told(ItemKind::Persona, place.name, PERSONA, action, reason).to(PERSONA)
+    let planned = |action, reason: &str| {
+        PlanItem::new(ItemKind::Persona, place.name, PERSONA, action, reason).to(PERSONA)
     };
     let (text, lossy) = match place.source.text(PERSONA) {
         Ok(None) => return,
         Ok(Some(read)) => read,
-        Err(error) => return items.push(told(Action::Broken, &error.to_string())),
+        Err(error) => return items.push(planned(Action::Broken, &error.to_string())),
     };
     if lossy || text.len() > MOST_PERSONA {
         let reason = if lossy { "it is not UTF-8" } else { "it is larger than 256 KiB" };
-        return items.push(told(Action::Broken, reason));
+        return items.push(planned(Action::Broken, reason));
     }
     if text.trim().is_empty() {
         return;
     }
     let print = fingerprint(&text);
     if SHIPPED.contains(&print.as_str()) {
-        return items.push(told(Action::Leave, "is what that program says of itself, unchanged"));
+        return items
+            .push(planned(Action::Leave, "is what that program says of itself, unchanged"));
     }
     let path = place.home.dir().join(PERSONA);
     let here = match fs::read(&path) {
         Ok(bytes) => Some(fingerprint(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return items.push(told(Action::Broken, &format!("here: {error}"))),
+        Err(error) => return items.push(planned(Action::Broken, &format!("here: {error}"))),
     };
-    let item = told(Action::Take, "");
+    let item = planned(Action::Take, "");
     let (action, reason) = place.ledger.decide(&item.record_key(), here.as_deref(), &print);
     let item = PlanItem { action, reason: reason.to_owned(), ..item };
     let step = MigrationStep::Persona { home: place.home.clone(), text, wrote: print };
@@ -66,32 +67,32 @@ pub(crate) fn plan_notes(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
     for (target, file) in
         [(NotesTarget::Memory, "memories/MEMORY.md"), (NotesTarget::User, "memories/USER.md")]
     {
-        let told = |from: &str, action, reason: &str| {
-            PlanItem::told(ItemKind::Note, place.name, from, action, reason)
+        let planned = |from: &str, action, reason: &str| {
+            PlanItem::new(ItemKind::Note, place.name, from, action, reason)
         };
         let text = match place.source.text(file) {
             Ok(None) => continue,
             Ok(Some((text, _))) => text,
             Err(error) => {
-                items.push(told(file, Action::Broken, &error.to_string()));
+                items.push(planned(file, Action::Broken, &error.to_string()));
                 continue;
             }
         };
         let here = match files(place).map(|files| files.read(target)) {
             Ok(Ok(here)) => here,
             Ok(Err(error)) => {
-                items.push(told(file, Action::Broken, &format!("here: {error}")));
+                items.push(planned(file, Action::Broken, &format!("here: {error}")));
                 continue;
             }
             Err(error) => {
-                items.push(told(file, Action::Broken, &error));
+                items.push(planned(file, Action::Broken, &error));
                 continue;
             }
         };
         for note in Entries::parse(&text).iter() {
             // By its content: notes have no other name.
             let from = format!("{file}#{}", &fingerprint(note)[..12]);
-            let item = told(&from, Action::Take, "").to(target.to_string());
+            let item = planned(&from, Action::Take, "").to(target.to_string());
             let kept = vestal_memory::clean(note);
             let is_here = here.iter().any(|own| own == note || own == kept.trim());
             let (action, reason) = match (is_here, place.ledger.has(&item.record_key())) {

@@ -9,10 +9,12 @@ use serde::Serialize;
 use vestal_board::boards::{NewBoard, Slug};
 use vestal_board::verbs::AdoptedTask;
 use vestal_board::{NewAttachment, TaskId};
-use vestal_config::{EnvName, Home, ProfileName, SettingValue};
+use vestal_config::{EnvName, Environment, Home, ProfileName, SettingValue};
 use vestal_conversations::ConversationId;
 use vestal_memory::NotesTarget;
 use vestal_schedules::{NewSchedule, ScheduleId, ScheduleState};
+
+use crate::containers::ContainerCopy;
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $word:literal,)+ }) => {
@@ -135,7 +137,7 @@ pub struct PlanItem {
 
 impl PlanItem {
     /// Returns something that is only reported.
-    pub(crate) fn told(
+    pub(crate) fn new(
         kind: ItemKind,
         profile: &str,
         from: impl Into<String>,
@@ -202,6 +204,7 @@ pub(crate) enum MigrationStep {
     Task { slug: Slug, task: Box<AdoptedTask> },
     Attachment { slug: Slug, task: TaskId, new: NewAttachment },
     Schedule { home: Home, id: ScheduleId, new: Box<NewSchedule>, state: ScheduleState },
+    Container { home: Home, environment: Environment, copy: Box<ContainerCopy> },
 }
 
 /// A text that is not shown.
@@ -247,6 +250,12 @@ impl MigrationPlan {
     pub fn failed(&self) -> usize {
         let failed = |item: &&PlanItem| matches!(item.outcome, Some(ItemOutcome::Failed(_)));
         self.items.iter().filter(failed).count()
+    }
+
+    /// Reports whether all that is to come could come: nothing failed, and nothing there or here could
+    /// not be read.
+    pub fn is_complete(&self) -> bool {
+        self.failed() == 0 && !self.items.iter().any(|item| item.action == Action::Broken)
     }
 }
 

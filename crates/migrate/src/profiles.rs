@@ -18,7 +18,7 @@ pub(crate) fn plan(
     let entries = match source.list("profiles") {
         Ok(entries) => entries,
         Err(error) => {
-            let item = PlanItem::told(
+            let item = PlanItem::new(
                 ItemKind::Profile,
                 "default",
                 "profiles",
@@ -30,8 +30,8 @@ pub(crate) fn plan(
         }
     };
     for (entry, kind) in entries {
-        let told = |action, reason: &str| {
-            PlanItem::told(ItemKind::Profile, &entry, entry.clone(), action, reason)
+        let planned = |action, reason: &str| {
+            PlanItem::new(ItemKind::Profile, &entry, entry.clone(), action, reason)
         };
         if entry.starts_with('.') || kind == SourceEntryKind::File {
             continue;
@@ -42,22 +42,22 @@ pub(crate) fn plan(
             } else {
                 "it is not a directory"
             };
-            items.push(told(Action::Broken, reason));
+            items.push(planned(Action::Broken, reason));
             continue;
         }
         let name = match ProfileName::new(&entry) {
             Ok(name) if !name.is_default() => name,
             Ok(_) => {
-                items.push(told(Action::Leave, "default is the home itself"));
+                items.push(planned(Action::Leave, "default is the home itself"));
                 continue;
             }
             Err(error) => {
-                items.push(told(Action::Leave, &error.to_string()));
+                items.push(planned(Action::Leave, &error.to_string()));
                 continue;
             }
         };
         let own = SourceHome { dir: source.dir.join("profiles").join(&entry), ..source.clone() };
-        let item = told(Action::Take, "").to(name.as_str());
+        let item = planned(Action::Take, "").to(name.as_str());
         let (action, reason) = if home.sibling(name.clone()).exists() {
             (Action::Present, "")
         } else if ledger.has(&item.record_key()) {
@@ -89,7 +89,7 @@ pub(crate) fn plan_choice(
     if name.is_default() {
         return;
     }
-    let item = PlanItem::told(ItemKind::Profile, "default", "active_profile", Action::Take, "")
+    let item = PlanItem::new(ItemKind::Profile, "default", "active_profile", Action::Take, "")
         .to(name.as_str());
     let chosen = profiles.root().chosen_profile();
     let (action, reason) = match chosen {

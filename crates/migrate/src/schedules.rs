@@ -20,7 +20,7 @@ pub(crate) async fn plan(
     items: &mut Vec<PlanItem>,
 ) {
     let broken = |reason: String| {
-        PlanItem::told(ItemKind::Schedule, place.name, FILE, Action::Broken, reason)
+        PlanItem::new(ItemKind::Schedule, place.name, FILE, Action::Broken, reason)
     };
     let text = match place.source.text(FILE) {
         Ok(None) => return,
@@ -45,7 +45,7 @@ pub(crate) async fn plan(
             Some(profile) => place.home.sibling(profile),
             None => place.home.clone(),
         };
-        let item = PlanItem::told(ItemKind::Schedule, place.name, &id, Action::Take, &name);
+        let item = PlanItem::new(ItemKind::Schedule, place.name, &id, Action::Take, &name);
         let (new, state, notes) = match schedule_of(job, &zone) {
             Ok(read) => read,
             Err(reason) => {

@@ -73,9 +73,8 @@ const MESSENGERS: &str = "messengers are not served here";
 
 /// What `config.yaml` of a home is to set here, and what not.
 pub(crate) fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) -> BTreeSet<String> {
-    let broken = |reason: String| {
-        PlanItem::told(ItemKind::Setting, place.name, FILE, Action::Broken, reason)
-    };
+    let broken =
+        |reason: String| PlanItem::new(ItemKind::Setting, place.name, FILE, Action::Broken, reason);
     let text = match place.source.text(FILE) {
         Ok(None) => return BTreeSet::new(),
         Ok(Some((text, false))) => text,
@@ -201,7 +200,7 @@ impl SettingsReader<'_, '_> {
     }
 
     fn leave(&mut self, path: &str, reason: impl Into<String>) {
-        let item = PlanItem::told(ItemKind::Setting, self.place.name, path, Action::Leave, reason);
+        let item = PlanItem::new(ItemKind::Setting, self.place.name, path, Action::Leave, reason);
         self.items.push(item);
     }
 
@@ -255,13 +254,13 @@ impl SettingsReader<'_, '_> {
             }
             Err(_) => return self.leave(path, "is not a value here"),
         };
-        let said = wanted.to_string();
+        let text_here = wanted.to_string();
         if self.found.contains_key(name) {
             return self.leave(path, format!("{name} is set by another name, too"));
         }
-        self.found.insert(name.to_owned(), said.clone());
+        self.found.insert(name.to_owned(), text_here.clone());
         let item =
-            PlanItem::told(ItemKind::Setting, self.place.name, path, Action::Take, note).to(name);
+            PlanItem::new(ItemKind::Setting, self.place.name, path, Action::Take, note).to(name);
         let here = match self.here.get_by_name(name) {
             Ok(here) => here,
             Err(error) => {
@@ -270,13 +269,17 @@ impl SettingsReader<'_, '_> {
                 return;
             }
         };
-        let print = is_public.then(|| fingerprint(&said));
+        let print = is_public.then(|| fingerprint(&text_here));
         let (action, reason) = if here.value == wanted {
             let is_told = here.is_default() && note.is_empty();
             (Action::Present, if is_told { "the default here" } else { "" })
         } else {
             let current = (!here.is_default()).then(|| fingerprint(here.value.to_string()));
-            self.place.ledger.decide(&item.record_key(), current.as_deref(), &fingerprint(&said))
+            self.place.ledger.decide(
+                &item.record_key(),
+                current.as_deref(),
+                &fingerprint(&text_here),
+            )
         };
         let reason = if reason.is_empty() { note } else { reason }.to_owned();
         let step = MigrationStep::Setting {
@@ -370,7 +373,7 @@ impl SettingsReader<'_, '_> {
         } else {
             format!("without what has no meaning here: {}", dropped.join(", "))
         };
-        let item = PlanItem::told(ItemKind::Setting, self.place.name, path, Action::Take, note)
+        let item = PlanItem::new(ItemKind::Setting, self.place.name, path, Action::Take, note)
             .to(format!("{key}.{name}"));
         let here = self.here.get_by_name(key).map(|here| here.value);
         let here = match here {
@@ -417,7 +420,7 @@ impl SettingsReader<'_, '_> {
             let reason = reason.map_or("has no meaning here", |(_, reason)| *reason);
             let names = names.join(", ");
             let item =
-                PlanItem::told(ItemKind::Setting, self.place.name, names, Action::Leave, reason);
+                PlanItem::new(ItemKind::Setting, self.place.name, names, Action::Leave, reason);
             self.items.push(item);
         }
         self.found.into_keys().collect()
@@ -460,7 +463,7 @@ fn value_of(node: &Yaml) -> Option<SettingValue> {
 /// Returns a value as it is given to `config set`.
 pub(crate) fn written(value: &SettingValue) -> String {
     match value {
-        // What looks like something else is said to be text.
+        // What looks like something else is text_here to be text.
         SettingValue::Text(text) if text.trim_start().starts_with(['"', '\'', '[', '{']) => {
             serde_json::Value::from(text.as_str()).to_string()
         }

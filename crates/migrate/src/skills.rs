@@ -27,7 +27,7 @@ pub(crate) fn plan(place: &MigratedHome<'_>, items: &mut Vec<PlanItem>) {
     if !left.is_empty() {
         let reason = "came with that program; copy one with vestal skills install PATH";
         let names = left.join(", ");
-        items.push(PlanItem::told(ItemKind::Skill, place.name, names, Action::Leave, reason));
+        items.push(PlanItem::new(ItemKind::Skill, place.name, names, Action::Leave, reason));
     }
 }
 
@@ -58,7 +58,7 @@ impl SkillFinder<'_, '_> {
         }
         let entries = match self.place.source.list(folder) {
             Ok(entries) => entries,
-            Err(error) => return self.told(folder, Action::Broken, &error.to_string()),
+            Err(error) => return self.note(folder, Action::Broken, &error.to_string()),
         };
         if depth > 0 && entries.iter().any(|(name, _)| name == "SKILL.md") {
             return self.skill(folder);
@@ -69,15 +69,15 @@ impl SkillFinder<'_, '_> {
                 _ if name.starts_with('.') => {}
                 SourceEntryKind::Dir => self.visit(&path, depth + 1),
                 SourceEntryKind::Link => {
-                    self.told(&path, Action::Broken, "it is a link, and links are not followed");
+                    self.note(&path, Action::Broken, "it is a link, and links are not followed");
                 }
                 SourceEntryKind::File | SourceEntryKind::Other => {}
             }
         }
     }
 
-    fn told(&mut self, from: &str, action: Action, reason: &str) {
-        self.items.push(PlanItem::told(ItemKind::Skill, self.place.name, from, action, reason));
+    fn note(&mut self, from: &str, action: Action, reason: &str) {
+        self.items.push(PlanItem::new(ItemKind::Skill, self.place.name, from, action, reason));
     }
 
     fn skill(&mut self, folder: &str) {
@@ -89,7 +89,7 @@ impl SkillFinder<'_, '_> {
                     SkillError::Source { reason, .. } => reason,
                     other => other.to_string(),
                 };
-                return self.told(folder, Action::Broken, &reason);
+                return self.note(folder, Action::Broken, &reason);
             }
         };
         let name = proposal.about.name.to_string();
@@ -99,7 +99,7 @@ impl SkillFinder<'_, '_> {
             return;
         }
         let item =
-            PlanItem::told(ItemKind::Skill, self.place.name, folder, Action::Take, "").to(&name);
+            PlanItem::new(ItemKind::Skill, self.place.name, folder, Action::Take, "").to(&name);
         let (action, reason) = if proposal.goes().is_some() {
             (Action::Present, "one of that name is here")
         } else if self.place.ledger.has(&item.record_key()) {

@@ -20,7 +20,7 @@ pub(crate) fn plan(
     items: &mut Vec<PlanItem>,
 ) {
     let broken = |reason: String| {
-        PlanItem::told(ItemKind::Variable, place.name, FILE, Action::Broken, reason)
+        PlanItem::new(ItemKind::Variable, place.name, FILE, Action::Broken, reason)
     };
     let there = match read(place) {
         Ok(None) => return,
@@ -34,24 +34,24 @@ pub(crate) fn plan(
     let here = place.settings();
     for name in names.keys() {
         let Ok(Some(value)) = there.variable(name) else { continue };
-        let told = |action, reason: &str| {
-            PlanItem::told(ItemKind::Variable, place.name, name.as_str(), action, reason)
+        let planned = |action, reason: &str| {
+            PlanItem::new(ItemKind::Variable, place.name, name.as_str(), action, reason)
         };
         let Ok(value) = value.value.into_string() else {
-            items.push(told(Action::Broken, "its value is not UTF-8"));
+            items.push(planned(Action::Broken, "its value is not UTF-8"));
             continue;
         };
         let Some(to) = name_here(place, name.as_str()) else {
-            items.push(told(Action::Leave, "has no meaning here"));
+            items.push(planned(Action::Leave, "has no meaning here"));
             continue;
         };
         if let Some(key) = place.schema.find_by_variable(&to) {
             if settings.contains(key.name()) {
-                items.push(told(Action::Leave, "config.yaml says the same, and is taken over"));
+                items.push(planned(Action::Leave, "config.yaml says the same, and is taken over"));
                 continue;
             }
             if !is_possible(place, key.name(), &value) {
-                items.push(told(Action::Leave, "is not a value here"));
+                items.push(planned(Action::Leave, "is not a value here"));
                 continue;
             }
         }
@@ -86,7 +86,7 @@ pub(crate) fn variable_item(
     value: SourceSecret,
     note: &str,
 ) -> PlanItem {
-    let item = PlanItem::told(ItemKind::Variable, place.name, from, Action::Take, note).to(to);
+    let item = PlanItem::new(ItemKind::Variable, place.name, from, Action::Take, note).to(to);
     let Some(name) = EnvName::new(to) else {
         return PlanItem {
             action: Action::Leave,

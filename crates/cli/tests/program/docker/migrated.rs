@@ -70,7 +70,7 @@ fn what_is_in_a_container_of_the_other_program_is_in_a_sandbox_and_the_container
     let fixture = ProgramFixture::docker();
     let old = OldContainer::start(&fixture, "lamp", "default");
     let others = OldContainer::start(&fixture, "lamp-of-others", "somebody");
-    old.exec("echo lit > /opt/light; echo oil > /workspace/oil; chmod 600 /workspace/oil");
+    old.exec("set -e; mkdir -p /opt; echo lit > /opt/light; echo oil > /workspace/oil; chmod 600 /workspace/oil");
     std::fs::write(fixture.user().join(".hermes/SOUL.md"), "x\n").unwrap();
     let migrate = |more: &[&str]| {
         fixture.vestal([&["migrate", "--only", "container", "--json"][..], more].concat())
