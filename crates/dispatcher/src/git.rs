@@ -121,6 +121,12 @@ impl GitAt<'_> {
         self
     }
 
+    /// Sets a setting, on top of those that a repository cannot override.
+    pub(crate) fn setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Lets it print more, or less, than usual.
     pub(crate) fn printing_at_most(self, most: u64) -> Self {
         Self { most, ..self }

@@ -13,6 +13,7 @@ mod load;
 mod locks;
 mod merge;
 mod new_files;
+mod own_git;
 mod pass;
 mod start;
 mod stop;
@@ -32,6 +33,7 @@ pub use merge::{
     MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest, Merged, merge, plan_merge,
 };
 pub use new_files::{NewFile, diff_of_new};
+pub use own_git::{SHARED_OBJECTS, collect_commits, own_git_dir, prepare_own_git};
 pub use stop::{Stopped, stop_worker};
 pub use workspace::{WorkspaceDir, WorkspaceError, check_workspace};
 

@@ -17,6 +17,7 @@ use vestal_config::Environment;
 pub use self::plan::{MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest, Merged};
 use crate::diff::{DiffError, Objects, Scratch, kept_states};
 use crate::git::{GIT_TIMEOUT, Git, GitAt, printed_path};
+use crate::own_git::OwnGit;
 use crate::workspace::{WorkspaceError, Workspaces, WorktreeRecord};
 use crate::worktree::is_linked_to;
 
@@ -114,6 +115,8 @@ impl Workspaces<'_> {
         if !record.tree.is_dir() {
             return Err(no_tree().into());
         }
+        // What its worker committed comes along, if it was killed before that was done.
+        OwnGit::of(&record, &task.id, self.git).await?.collect().await?;
         let repository = self.git.at(&record.repository).await?;
         let into = target(&repository, request.into.as_deref(), &record.branch).await?;
         let scratch = Scratch::new()?;

@@ -6,6 +6,7 @@ use std::{fs, io};
 use vestal_board::TaskId;
 
 use crate::git::{GitAt, printed_path};
+use crate::own_git::OwnGit;
 use crate::workspace::{
     WorkspaceDir, WorkspaceError, Workspaces, WorktreeRecord, check_path, make_dir,
 };
@@ -113,15 +114,12 @@ impl Workspaces<'_> {
                 WorktreeRecord::forget(self.board, task)?;
                 Ok(Removed::Nothing)
             }
-            WorktreeRemoval::Remove(WorktreeRecord {
-                repository,
-                tree,
-                branch,
-                made_branch,
-                ..
-            }) => {
+            WorktreeRemoval::Remove(record) => {
+                let own = OwnGit::of(&record, task, self.git).await?;
+                let WorktreeRecord { repository, tree, branch, made_branch, .. } = record;
                 let git = self.git.at(&repository).await?;
                 git.run([os("worktree"), os("remove"), tree.as_os_str()]).await?;
+                own.forget()?;
                 self.forget_states(&git, task).await?;
                 // Commits are never lost: git deletes the branch only if it is merged.
                 if made_branch && !git.test(["branch", "--delete", "--quiet", &branch]).await? {
@@ -172,6 +170,11 @@ impl Workspaces<'_> {
             // The worker could write the tree's .git file.
             if !is_linked_to(&git, tree).await? {
                 return strange("its .git file does not point to its repository");
+            }
+            if let Err(error) = OwnGit::of(&record, task, self.git).await?.collect().await {
+                return strange(&format!(
+                    "what its worker committed cannot be taken over: {error}"
+                ));
             }
             let inside = self.git.at(tree).await?;
             let status =
@@ -258,7 +261,7 @@ fn prepare_parent(root: &Path, tree: &Path) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-async fn is_registered(git: &GitAt<'_>, tree: &Path) -> Result<bool, WorkspaceError> {
+pub(crate) async fn is_registered(git: &GitAt<'_>, tree: &Path) -> Result<bool, WorkspaceError> {
     let listed = git.run(["worktree", "list", "--porcelain", "-z"]).await?;
     let mut entry = b"worktree ".to_vec();
     entry.extend_from_slice(tree.as_os_str().as_encoded_bytes());

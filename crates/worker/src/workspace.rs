@@ -108,15 +108,16 @@ impl TaskSandbox {
         if !path.is_dir() {
             return Err(WorkDirError::NoDirectory { path });
         }
-        let mut binds = vec![path.clone()];
-        let mut branch = None;
+        let binds = vec![path.clone()];
+        let (mut branch, mut volumes) = (None, Vec::new());
         if let TaskWorkspace::Worktree { branch: asked, .. } = &task.workspace {
-            binds.extend(common_git_dir(&path));
+            volumes = common_git_dir(&path).map_or_else(Vec::new, |dir| git_dirs(&dir, &task.id));
             let given = environment.non_empty(BRANCH_VARIABLE);
             branch =
                 given.map(|name| name.to_string_lossy().into_owned()).or_else(|| asked.clone());
         }
-        let overrides = Overrides { cwd: Some(path.clone()), binds, ..Overrides::default() };
+        let overrides =
+            Overrides { cwd: Some(path.clone()), binds, volumes, ..Overrides::default() };
         Ok(Self { task: own()?, overrides, is_own: true, mounted: Some(path), branch })
     }
 
@@ -227,8 +228,30 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(FileError
     }
 }
 
-/// Returns the git directory that a working tree shares with its repository, so that git works
-/// inside the sandbox.
+/// Returns what is mounted so that git works inside the sandbox: in place of the repository's own
+/// directory the one that was made for the task, and the objects of the repository, read-only.
+/// Nothing that the worker writes there is the user's: settings and hooks that it plants and
+/// branches that it moves stay where they are, but for the commits of its own branch.
+fn git_dirs(common: &Path, task: &TaskId) -> Vec<String> {
+    let own = vestal_dispatcher::own_git_dir(common, task);
+    if !is_git_dir(&own) {
+        tracing::warn!(dir = %own.display(), "git does not work in the sandbox: its directory was not made");
+        return Vec::new();
+    }
+    let objects = common.join("objects");
+    let shown = common.join(vestal_dispatcher::SHARED_OBJECTS);
+    let mut volumes = vec![
+        format!("{}:{}", own.display(), common.display()),
+        format!("{}:{}:ro", objects.display(), shown.display()),
+    ];
+    // Where the repository itself borrows objects of others.
+    let borrowed = fs::read_to_string(objects.join("info/alternates")).unwrap_or_default();
+    let borrowed = borrowed.lines().map(|line| objects.join(line)).filter(|dir| dir.is_dir());
+    volumes.extend(borrowed.map(|dir| format!("{}:{}:ro", dir.display(), dir.display())));
+    volumes
+}
+
+/// Returns the git directory that a working tree shares with its repository.
 ///
 /// The tree's `.git` file is writable by the worker, and the directory it names gets mounted. So it
 /// is trusted only if the repository it points to lists this tree among its worktrees, which the

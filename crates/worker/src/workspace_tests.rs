@@ -72,7 +72,7 @@ fn what_stands_in_for_the_link_of_a_tree_makes_nobody_wait() {
     fs::remove_file(&link).unwrap();
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(rustix::fs::CWD, &link, kind, mode, 0).unwrap();
-    // Who opens it to read waits for somebody who writes, unless told not to.
+    // Opening it to read waits for a writer, unless it is opened without blocking.
     let (reported, waits) = std::sync::mpsc::channel();
     let at = tree.clone();
     std::thread::spawn(move || reported.send(common_git_dir(&at)));

@@ -415,7 +415,7 @@ fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
     )));
     fixture.chat.model.push(complete());
     let settings = format!(
-        "model: {{default: scripted, base_url: {}}}\nterminal: {{backend: local}}\n",
+        "model: {{default: scripted, base_url: {}}}\nterminal: {{backend: local}}\napprovals: {{unattended: allow}}\n",
         fixture.chat.model.base_url()
     );
     fs::write(home.join("config.yaml"), settings).unwrap();
