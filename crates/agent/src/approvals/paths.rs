@@ -350,6 +350,73 @@ const KEY_ENDINGS: [&str; 2] = ["pem", "key"];
 /// What follows `.env.` in the names of examples, which hold none.
 const ENV_TEMPLATES: [&str; 5] = ["example", "sample", "template", "dist", "defaults"];
 
+/// Directories of a home that hold keys or passwords, and what in them is none.
+const SECRET_DIRS: [(&str, &[&str]); 16] = [
+    (".ssh", &["config", "known_hosts", "known_hosts.old", "authorized_keys"]),
+    (".gnupg", &["gpg.conf", "gpg-agent.conf", "pubring.kbx"]),
+    (".aws", &["config"]),
+    (".azure", &["config"]),
+    (".kube", &[]),
+    (".config/gcloud", &[]),
+    (".config/gh", &["config.yml"]),
+    (".config/rclone", &[]),
+    (".config/google-chrome", &[]),
+    (".config/chromium", &[]),
+    (".config/sops", &[]),
+    (".mozilla", &[]),
+    (".terraform.d", &[]),
+    (".password-store", &[]),
+    (".local/share/keyrings", &[]),
+    (".docker/config.json", &[]),
+];
+
+/// Reports whether a canonical path names keys or passwords, by where it lies and by its name.
+pub(super) fn is_secret(path: &str, path_context: &PathContext) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let pattern = name.contains(['*', '?', '[', '{']);
+    if let Some(home) = &path_context.vestal_home
+        && let Some(rest) = path.strip_prefix(canonical(home, None, path_context).as_str())
+        && (rest.is_empty() || rest.starts_with('/'))
+    {
+        return own(rest).is_some() && is_secret_of_own(rest, name, pattern);
+    }
+    let home = in_a_home(path).or_else(|| path.starts_with("~/").then(|| path.to_owned()));
+    if let Some(rest) = home.as_deref().and_then(|home| home.strip_prefix("~/")) {
+        let dir = SECRET_DIRS.iter().find(|(dir, _)| is_below(rest, dir));
+        if let Some((_, plain)) = dir {
+            return !plain.contains(&name) && name.strip_suffix(".pub").is_none();
+        }
+        let mut credentials = SENSITIVE_FILES.iter().filter(|(_, what)| *what == "credentials");
+        // The settings of npm are read as often as the key in them.
+        if credentials.any(|(file, _)| *file == rest && rest != ".npmrc") {
+            return true;
+        }
+        // `~/.vestal` of others, and what a wildcard may stand for.
+        if is_below(rest, ".vestal") {
+            return is_secret_of_own(&rest[".vestal".len()..], name, pattern);
+        }
+    }
+    let of_system = ["/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-"];
+    let of_process = path.starts_with("/proc/") && matches!(name, "environ" | "mem");
+    let is_public = is_below(path, "/usr") || is_below(path, "/etc/ssl/certs");
+    of_system.contains(&path)
+        || of_process
+        || is_below(path, "/etc/ssl/private")
+        || is_key(&path.to_ascii_lowercase()) && !is_public
+        || path.starts_with("/etc/ssh/") && name.starts_with("ssh_host_") && name.ends_with("_key")
+}
+
+/// Reports whether a path below Vestal's home, with its leading slash, names its keys, the
+/// conversations, or a directory that holds them.
+fn is_secret_of_own(rest: &str, name: &str, pattern: bool) -> bool {
+    let rest = rest.trim_matches('/');
+    let profile = rest
+        .strip_prefix("profiles")
+        .is_some_and(|below| below.trim_matches('/').split('/').count() == 1);
+    let held = [".env", ".db", "auth", "token", "secret", "credential", "oauth", "gateway"];
+    rest.is_empty() || profile || pattern || held.iter().any(|part| name.contains(part))
+}
+
 /// Reports whether a canonical path is the same as another or below it.
 pub(super) fn is_below(path: &str, dir: &str) -> bool {
     match path.strip_prefix(dir.trim_end_matches('/')) {

@@ -17,6 +17,7 @@ mod rules;
 mod run;
 mod scan;
 mod script;
+mod secrets;
 mod simple_command;
 mod sums;
 mod understand;
@@ -39,6 +40,9 @@ mod hostile_tests;
 #[cfg(test)]
 #[path = "shell/places_tests.rs"]
 mod places_tests;
+#[cfg(test)]
+#[path = "shell/secrets_tests.rs"]
+mod secrets_tests;
 #[cfg(test)]
 #[path = "shell/sums_tests.rs"]
 mod sums_tests;

@@ -262,7 +262,7 @@ impl ScriptWalk<'_> {
 
     /// Returns the canonical path of the file behind all links; nothing if that
     /// is not known.
-    fn real(&self, path: &str, argument: &Argument, replaced: bool) -> Option<String> {
+    pub(super) fn real(&self, path: &str, argument: &Argument, replaced: bool) -> Option<String> {
         let start = on_disk(path, self.path_context)?;
         let mut ahead: VecDeque<String> = parts(&start.to_string_lossy());
         let mut real = PathBuf::from("/");

@@ -2,6 +2,7 @@
 
 mod files;
 mod hardline;
+mod send;
 mod system;
 mod work;
 
@@ -21,7 +22,7 @@ pub(super) struct HarmRule {
 
 /// Returns the rules for what a person is asked about.
 pub(super) fn dangerous() -> impl Iterator<Item = &'static HarmRule> {
-    files::RULES.iter().chain(system::RULES).chain(work::RULES)
+    files::RULES.iter().chain(system::RULES).chain(work::RULES).chain(send::RULES)
 }
 
 /// Returns every name that a rule has, those of `walk.rs` included.

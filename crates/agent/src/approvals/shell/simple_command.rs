@@ -90,6 +90,7 @@ impl ScriptWalk<'_> {
                 }
                 Redirect::Read(word) => {
                     let source = self.expand_whole(word, depth);
+                    self.reads_file(&source);
                     feed = Some(if source.fetched { Feed::Fetched } else { Feed::File });
                 }
                 Redirect::Text(word) => {

@@ -63,6 +63,7 @@ impl ScriptWalk<'_> {
             match uses::look(it) {
                 KnownProgram::Harmless(_) if self.may_be_options(it) => self.asks(OTHER_USE, it),
                 KnownProgram::Harmless(written) => {
+                    self.reads_secrets(it);
                     self.works_on_project(it.program, it);
                     self.writes(&written, it);
                     self.notes_brought(&written, it);

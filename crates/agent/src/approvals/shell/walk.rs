@@ -24,7 +24,7 @@ const DEEPEST: usize = 12;
 const MOST_FINDINGS: usize = 64;
 
 /// Names of the rules that are kept here and in `run.rs`.
-pub(super) const RULES: [&str; 10] = [
+pub(super) const RULES: [&str; 11] = [
     super::SCRIPT.0,
     super::OUTSIDE.0,
     UNREADABLE.0,
@@ -35,6 +35,7 @@ pub(super) const RULES: [&str; 10] = [
     super::run::SUDO_PASSWORD.0,
     WRITE_SENSITIVE.0,
     WRITE_OUTSIDE.0,
+    super::secrets::READ_SECRET.0,
 ];
 
 pub(super) const UNREADABLE: (&str, &str) =
