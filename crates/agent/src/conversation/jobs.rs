@@ -14,7 +14,7 @@ use crate::call_jobs::{CallJobRecord, UnsettledJobs};
 use crate::event::{EventSink, TurnEvent};
 use crate::tool::ToolOutput;
 use crate::tools::{JobWatch, fit, job_updates, run_for_person, settle};
-use crate::turn::{TurnInput, TurnResult, preview};
+use crate::turn::{TurnInput, TurnResult, call_summary, preview};
 
 impl Conversation {
     /// Returns a watch for the jobs that the model watches;
@@ -72,7 +72,7 @@ impl Conversation {
         for call in calls {
             let context = self.tool_context(&call.id, cancel, events);
             let (id, name) = (call.id.clone(), call.name.clone());
-            let summary = context.redactor.redact(&call.arguments).into_owned();
+            let summary = context.redactor.redact(&call_summary(&call)).into_owned();
             events.emit(TurnEvent::ToolStarted { call: id, name, summary });
             let began = std::time::Instant::now();
             let sent = CallJobRecord::sent(record.as_ref(), answer, &call.id);
@@ -90,7 +90,7 @@ impl Conversation {
             let output = fit(&context, ToolOutput { content, ..output }, most).await;
             let ToolOutput { content, is_error, images, .. } = output;
             let (id, name) = (call.id.clone(), call.name.clone());
-            let (took, preview) = (began.elapsed(), content.chars().take(200).collect());
+            let (took, preview) = (began.elapsed(), preview(&content));
             events.emit(TurnEvent::ToolEnded { call: id, name, is_error, took, preview });
             let ToolCall { id: call, name, .. } = call;
             self.append(vec![Message::Tool(ToolResult { call, name, content, is_error, images })])

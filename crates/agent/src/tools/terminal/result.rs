@@ -237,17 +237,20 @@ fn failed(words: &str) -> ToolOutput {
 
 /// Says where a job is that is not to be waited for here.
 fn session_hint(info: &JobInfo) -> ToolOutput {
-    let hint = match info.state {
-        JobState::Ended(_) => {
+    let (hint, meaning) = match info.state {
+        JobState::Ended(_) => (
             "Vestal was ended while this ran; it has ended since. The process tool has what it \
-             printed (log) by this session_id."
-        }
-        _ => {
+             printed (log) by this session_id.",
+            "not its exit code, which the process tool has",
+        ),
+        _ => (
             "Vestal was ended while this ran, and it still runs: do not start it again. Follow it \
-             with the process tool (poll, log, wait, kill) by this session_id."
-        }
+             with the process tool (poll, log, wait, kill) by this session_id.",
+            "it still runs and has no exit code yet",
+        ),
     };
     let session_id = Some(info.id.to_string());
-    let hint = Some(hint.to_owned());
-    CommandResult { session_id, pid: info.pid, hint, ..CommandResult::default() }.into_output()
+    let (hint, exit_code_meaning) = (Some(hint.to_owned()), Some(meaning.to_owned()));
+    CommandResult { session_id, pid: info.pid, hint, exit_code_meaning, ..CommandResult::default() }
+        .into_output()
 }
