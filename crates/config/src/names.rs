@@ -353,7 +353,12 @@ pub(crate) fn closest_key(name: &str, known: &[&'static str]) -> Option<&'static
     // A section that is also a key is not a map of which the name could be an entry.
     let is_map = |key: &&'static str| !known.iter().any(|other| is_below(other, key));
     let parent = known.iter().copied().filter(is_map).find(|key| is_below(name, key));
+    // A short word behind another section, as in `x.key`, says too little of what was meant.
+    let tells = own == name || own.len() > 4;
     parent.or_else(|| closest(name, known.iter().copied())).or_else(|| {
+        if !tells {
+            return None;
+        }
         let lasts = known.iter().copied().map(last);
         let found = closest(own, lasts)?;
         known.iter().copied().find(|key| last(key) == found)
