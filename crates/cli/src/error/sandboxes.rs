@@ -47,6 +47,10 @@ impl From<Error> for CommandFailure {
                 .advise("wait for it, or look at it with `ps`; the lock is released when it ends"),
             Error::Lock(LockError::Io { .. }) | Error::Publish(_) | Error::Sync(_) => failure,
             Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
+            // A copy or a new one would only take more.
+            Error::StartFailed { source, .. } if source.is_out_of_space() => failure
+                .advise("free some space on that filesystem (`df -h`, `df -i`), then try again")
+                .advise("`vestal snapshots` lists copies that can be removed"),
             Error::StartFailed { task, source, .. } => failure
                 .advise(source.advice().unwrap_or("try again when the cause is fixed"))
                 .advise(format!("to keep a copy of it first: vestal snapshot {}", quoted(&task)))

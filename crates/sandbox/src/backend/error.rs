@@ -162,6 +162,21 @@ impl BackendError {
         matches!(self, Self::GuestFailed { reason } if reason.contains(vestal_wire::NOT_A_JOURNAL))
     }
 
+    /// Returns whether a disk is full.
+    pub fn is_out_of_space(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), StorageFull | QuotaExceeded)
+                    || says_out_of_space(&source.to_string())
+            }
+            // What was done inside an instance, or by an engine, tells it in words.
+            Self::Engine { message, .. } => says_out_of_space(message),
+            Self::GuestFailed { reason } => says_out_of_space(reason),
+            _ => false,
+        }
+    }
+
     /// Returns whether an engine answered, and refused.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Engine { .. })
@@ -190,9 +205,24 @@ impl BackendError {
     }
 }
 
+fn says_out_of_space(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["no space left on device", "disk quota exceeded"].iter().any(|words| message.contains(words))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_known_by_its_error_or_its_words() {
+        let io = |error: std::io::Error| BackendError::io("write")(error);
+        assert!(io(std::io::ErrorKind::StorageFull.into()).is_out_of_space());
+        assert!(io(std::io::Error::other("x: No space left on device")).is_out_of_space());
+        assert!(!io(std::io::ErrorKind::PermissionDenied.into()).is_out_of_space());
+        let message = "copy: disk quota exceeded".to_owned();
+        assert!(BackendError::Engine { action: "start".into(), message }.is_out_of_space());
+    }
 
     #[test]
     fn only_a_guest_that_says_so_has_a_state_that_it_cannot_use() {

@@ -267,26 +267,10 @@ pub(super) fn is_dir(path: &Path) -> bool {
 
 /// Returns what went wrong with a copy, a full disk by its name.
 pub(super) fn full_or(to: &Path, backend: &dyn Backend, error: BackendError) -> Error {
-    let full = match &error {
-        BackendError::Io { source, .. } => is_full(source) || is_out_of_space(&source.to_string()),
-        // What was copied from inside an instance tells it in words.
-        BackendError::Engine { message, .. } => is_out_of_space(message),
-        _ => false,
-    };
-    if full {
+    if error.is_out_of_space() {
         return CopyError::NoSpace { path: to.into(), problem: error.to_string() }.into();
     }
     Error::backend(backend.name())(error)
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded)
-}
-
-fn is_out_of_space(message: &str) -> bool {
-    let message = message.to_lowercase();
-    ["no space left on device", "disk quota exceeded"].iter().any(|words| message.contains(words))
 }
 
 /// Makes sure that what was written below `path` outlives a power cut.
