@@ -2,7 +2,7 @@
 
 use vestal_scripted_model::{Model, Script, ScriptedReply};
 
-use super::fixture::{ChatTerminal, ENTER, columns};
+use super::fixture::{ChatTerminal, ENTER};
 use crate::chat::fixture::ChatFixture;
 
 const UP: &str = "\x1b[A";
