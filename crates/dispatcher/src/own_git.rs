@@ -290,8 +290,9 @@ impl<'g> OwnGit<'g> {
         for entry in listed.split(|byte| *byte == 0) {
             let entry = String::from_utf8_lossy(entry);
             let Some((name, value)) = entry.split_once('\n') else { continue };
+            let key = name.rsplit('.').next().unwrap_or_default();
             let is_remote = name.starts_with("remote.")
-                && (name.ends_with(".url") || name.ends_with(".fetch"))
+                && matches!(key, "url" | "fetch")
                 // A password may be in it.
                 && !(value.contains("://") && value.contains('@'));
             if SETTINGS.contains(&name) || is_remote {

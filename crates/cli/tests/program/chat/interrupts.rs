@@ -56,6 +56,9 @@ fn a_command_that_outlives_its_killed_caller_is_not_run_again_and_its_result_is_
     let running = reported(&chat);
     let job = running["session_id"].as_str().unwrap().to_owned();
     assert!(running["hint"].as_str().unwrap().contains("still runs"), "{running}");
+    // Nobody takes the number for how it ended.
+    let meaning = running["exit_code_meaning"].as_str().unwrap();
+    assert!(meaning.contains("no exit code yet"), "{running}");
     go.write("lantern\n");
     chat.fixture.vestal(["wait", &job]).exits(0);
     assert_eq!(fs::read_to_string(chat.fixture.work().join("runs")).unwrap(), "ran\n");

@@ -262,6 +262,38 @@ fn a_worker_in_a_sandbox_moves_the_branch_of_its_tree_and_nothing_else_of_the_re
     git(&repository, &["fsck", "--strict", "--no-progress"]);
 }
 
+#[test]
+fn what_a_worker_in_a_container_writes_to_the_git_directory_does_not_reach_the_repository() {
+    let fixture = WorkerFixture::with_fixture(ProgramFixture::docker(), []);
+    let (repository, tree) = repository(&fixture.chat.fixture.work());
+    git(&repository, &["branch", "-M", "main"]);
+    let dir = repository.join(".git");
+    // The image has no git, and needs none for this.
+    let trespass = "cat $1/refs/heads/wt/x && test -n \"$(ls $1/shared-objects)\" && echo seen
+        echo junk > $1/config; echo junk > $1/refs/heads/main; mkdir -p $1/hooks; echo junk > $1/hooks/post-checkout
+        echo junk > $1/shared-objects/junk && echo wrote; true";
+    fs::write(tree.join("trespass.sh"), trespass).unwrap();
+    let line = format!("sh trespass.sh {}; rm trespass.sh", dir.display());
+    fixture.chat.model.push(terminal(&line));
+    fixture.chat.model.push(complete());
+    let settings = fs::read(dir.join("config")).unwrap();
+    let before = git(&repository, &["for-each-ref"]);
+    let workspace =
+        TaskWorkspace::Worktree { path: repository.clone(), branch: Some("wt/x".to_owned()) };
+    let task = fixture.task(NewTask { workspace, ..some() });
+    let run = fixture.claim(&task, Role::Work);
+    let mut worker = fixture.worker(&task, run);
+    worker.env("VESTAL_KANBAN_WORKSPACE", &tree).env("VESTAL_KANBAN_BRANCH", "wt/x");
+    finish(worker.spawn().unwrap()).exits(0);
+    let seen: Value =
+        serde_json::from_str(&fixture.chat.model.requests()[1].last_tool_results()[0]).unwrap();
+    let printed = seen["output"].as_str().unwrap();
+    assert!(printed.contains("\nseen\n") && !printed.contains("wrote"), "{seen}");
+    assert_eq!(fs::read(dir.join("config")).unwrap(), settings);
+    assert_eq!(git(&repository, &["for-each-ref"]), before);
+    assert!(!dir.join("hooks/post-checkout").exists() && !dir.join("objects/junk").exists());
+}
+
 fn attach_notes(fixture: &WorkerFixture, task: &TaskId) {
     let person = Authority::Person("user".to_owned());
     let new = NewAttachment {
