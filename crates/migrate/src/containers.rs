@@ -23,6 +23,10 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(15);
 /// Directories that hermes-agent mounts from the host: no image of a container has them.
 const MOUNTED: [&str; 2] = ["/workspace", "/root"];
 
+/// Takes the labels from the image, which would hand them on: that program would use, and remove, the
+/// sandbox as one of its containers.
+const NOT_ITS_OWN: &str = "LABEL hermes-agent=0 hermes-task-id=none hermes-profile=none";
+
 /// The backend whose sandboxes can be made of an image.
 const BACKEND: &str = "docker";
 
@@ -158,7 +162,7 @@ impl ContainerCopy {
             Err(error) => return Err(error.to_string()),
         }
         let image = self.image();
-        run(self.command(&["commit", &self.id, &image])).await?;
+        run(self.command(&["commit", "--change", NOT_ITS_OWN, &self.id, &image])).await?;
         let made = self.fill(&engine, image).await;
         if made.is_err() {
             // Half of one would be taken for the whole the next time.

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use vestal_testkit::processes::marker;
 use vestal_testkit::programs::{ProgramOutcome, run};
 
 use crate::support::{BASE, ProgramFixture};
@@ -68,7 +69,13 @@ fn containers(view: &Value) -> Vec<(String, String)> {
 #[test]
 fn what_is_in_a_container_of_the_other_program_is_in_a_sandbox_and_the_container_stays() {
     let fixture = ProgramFixture::docker();
-    let old = OldContainer::start(&fixture, "lamp", "default");
+    // The labels say nothing of the home: another test may run beside this one.
+    let profile = format!("p{}", marker().replace('.', "-"));
+    let there = fixture.user().join(".hermes/profiles").join(&profile);
+    std::fs::create_dir_all(&there).unwrap();
+    std::fs::write(there.join("SOUL.md"), "x\n").unwrap();
+    fixture.vestal(["profile", "create", &profile]).exits(0);
+    let old = OldContainer::start(&fixture, "lamp", &profile);
     let others = OldContainer::start(&fixture, "lamp-of-others", "somebody");
     old.exec("set -e; mkdir -p /opt; echo lit > /opt/light; echo oil > /workspace/oil; chmod 600 /workspace/oil");
     std::fs::write(fixture.user().join(".hermes/SOUL.md"), "x\n").unwrap();
@@ -79,21 +86,29 @@ fn what_is_in_a_container_of_the_other_program_is_in_a_sandbox_and_the_container
     let plain = migrate(&[]).exits(0).json();
     let left: Vec<(String, String)> = containers(&plain);
     assert!(left.iter().all(|(_, action)| action == "leave"), "{left:?}");
-    let planned = containers(&migrate(&["--containers"]).exits(0).json());
+    let of_profile = |view: &Value| -> Vec<(String, String)> {
+        let mut view = view.clone();
+        let items = view["items"].as_array_mut().unwrap();
+        items.retain(|item| item["profile"] == profile.as_str());
+        containers(&view)
+    };
+    let planned = of_profile(&migrate(&["--containers"]).exits(0).json());
     assert_eq!(planned, [("lamp".to_owned(), "take".to_owned())]);
     assert_eq!(fixture.containers(), [""; 0], "a plan makes nothing");
 
+    // The containers of the default profile may be those of others here.
     migrate(&["--containers", "-y"]).exits(0);
+    let vestal = |args: &[&str]| fixture.vestal([&["-p", &profile][..], args].concat());
     let text = "cat /opt/light oil; stat -c %a oil";
-    assert_eq!(fixture.vestal(["run", "-t", "lamp", text]).exits(0).text(), "lit\noil\n600\n");
+    assert_eq!(vestal(&["run", "-t", "lamp", text]).exits(0).text(), "lit\noil\n600\n");
     // It is a copy, and the old one goes on.
-    fixture.vestal(["run", "-t", "lamp", "echo out > /opt/light; echo none > oil"]).exits(0);
+    vestal(&["run", "-t", "lamp", "echo out > /opt/light; echo none > oil"]).exits(0);
     assert_eq!(old.exec("cat /opt/light /workspace/oil").text(), "lit\noil\n");
-    let again = containers(&migrate(&["--containers"]).exits(0).json());
+    let again = of_profile(&migrate(&["--containers"]).exits(0).json());
     assert_eq!(again, [("lamp".to_owned(), "present".to_owned())]);
-    fixture.vestal(["rm", "-y", "--files", "lamp"]).exits(0);
+    vestal(&["rm", "-y", "--files", "lamp"]).exits(0);
     // What was removed here does not come back.
-    let removed = containers(&migrate(&["--containers"]).exits(0).json());
+    let removed = of_profile(&migrate(&["--containers"]).exits(0).json());
     assert_eq!(removed, [("lamp".to_owned(), "leave".to_owned())]);
     drop((old, others));
 }
