@@ -103,7 +103,8 @@ async fn list(context: &Context, all: bool) -> Result<Vec<SandboxSummary>, Comma
     let mut summaries = Vec::new();
     for home in homes(context, all)? {
         // Looking makes no home.
-        if !home.dir().exists() {
+        let found = std::fs::metadata(home.dir());
+        if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
             continue;
         }
         summaries.extend(context.engine_of(home)?.list().await?);

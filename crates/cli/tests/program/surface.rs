@@ -113,14 +113,18 @@ fn who_asks_for_json_gets_the_error_in_json_too() {
 #[test]
 fn a_backend_that_cannot_be_asked_is_reported_and_ends_with_1() {
     let fixture = ProgramFixture::new();
-    fixture.vestal(["ps"]).exits(0);
+    fixture.vestal(["run", "-t", "web", "true"]).exits(0);
+    fixture.vestal(["stop", "web"]).exits(0);
     let dir = fixture.home().join("sandboxes/web");
+    let made: serde_json::Value =
+        serde_json::from_slice(&fs::read(dir.join("sandbox.json")).unwrap()).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
     fs::create_dir_all(dir.join("instances/0123456789abcdef")).unwrap();
     let locator = serde_json::json!({
         "container": "c", "name": "c", "image": "i", "image_id": "i", "transport": { "by": "exec" },
     });
     let record = serde_json::json!({
-        "version": 1, "key": "k", "profile": "default", "task": "web", "backend": "docker",
+        "version": 1, "key": made["key"], "profile": "default", "task": "web", "backend": "docker",
         "created_at": "2026-01-01T00:00:00Z", "generation": 1, "instance": {
             "id": "0123456789abcdef", "created_at": "2026-01-01T00:00:00Z", "spec": {},
             "retention_seconds": null, "locator": locator,

@@ -17,7 +17,7 @@ use crate::backend::{BackendError, Remedy};
 use crate::job::{self, JobFilter};
 use crate::notice::Notice;
 use crate::settings::OnConfigChange;
-use crate::spec::Drift;
+use crate::spec::{Drift, UNKNOWN_SETTINGS};
 use crate::store::{KeyLock, SandboxRecord};
 use crate::{Error, Key, Overrides, TaskName, mounts};
 
@@ -80,8 +80,10 @@ pub(super) async fn settle_drift(
             Err(error) => Err(error),
         },
         Decision::Enforce => {
+            // Of settings that nobody remembers none can be held.
+            let is_known = drift.iter().all(|drift| drift.key != UNKNOWN_SETTINGS);
             let (enforced, others): (Vec<_>, Vec<_>) =
-                drift.into_iter().partition(|drift| drift.tightens);
+                drift.into_iter().partition(|drift| drift.tightens || !is_known);
             // Only what isolates more is applied without being asked for.
             let (enforced, held) = match policy {
                 OnConfigChange::Recreate => ([enforced, others].concat(), Vec::new()),
