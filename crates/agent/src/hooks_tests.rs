@@ -9,11 +9,12 @@ use crate::testing::{AgentFixture, Scripted, marker, processes_with, until};
 
 fn hook(command: &str, tools: &[&str]) -> Hook {
     let tools: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
-    Hook::new(command, &tools, Duration::from_secs(60), HookFailure::Deny)
+    Hook::new(command, &tools, Duration::from_mins(1), HookFailure::Deny)
 }
 
 fn hooks(fixture: &AgentFixture, before: Vec<Hook>, after: Vec<Hook>) -> Hooks {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let captured = vestal_config::Environment::capture();
+    let path = captured.get("PATH").unwrap_or_default().to_owned();
     Hooks { before, after, env: vec![("PATH".into(), path)], dir: fixture.start_dir() }
 }
 

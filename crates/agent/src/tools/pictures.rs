@@ -142,7 +142,8 @@ mod tests {
         let mut state = 1_u32;
         let noise = image::RgbImage::from_fn(width, height, |_, _| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            image::Rgb([(state >> 24) as u8, (state >> 16) as u8, (state >> 8) as u8])
+            let [red, green, blue, _] = state.to_be_bytes();
+            image::Rgb([red, green, blue])
         });
         let mut bytes = Vec::new();
         noise.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
