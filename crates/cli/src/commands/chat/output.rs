@@ -205,8 +205,6 @@ impl TurnOutput {
                 self.tool_ended(&call, &name, is_error, took).await?;
             }
             TurnEvent::ModeChanged { mode } => self.aside(&format!("mode: {mode}")).await?,
-            // The question that follows shows it, or the answer.
-            TurnEvent::PlanPresented { .. } => {}
             TurnEvent::Warning { text } => {
                 self.end_line().await?;
                 self.console.warn(&text);
@@ -219,7 +217,9 @@ impl TurnOutput {
             }
             TurnEvent::Child { index, event, .. } => self.take_of_child(index, *event).await?,
             TurnEvent::TurnEnded { .. } => self.waiting = None,
-            TurnEvent::Reasoning { .. }
+            // The question that follows shows a plan, or the answer.
+            TurnEvent::PlanPresented { .. }
+            | TurnEvent::Reasoning { .. }
             | TurnEvent::ToolOutput { .. }
             | TurnEvent::FileChanged { .. } => {}
         }

@@ -35,14 +35,14 @@ pub(super) async fn login(context: &Context, args: &LoginArgs) -> Result<Exit, C
     let console = context.console;
     let what = format!("asking {name} where to log in");
     let pending = console.while_waiting(&what, PendingLogin::begin(&settings, &name, &server));
-    let pending = pending.await.map_err(refused)?;
+    let pending = pending.await.map_err(|error| refused(&error))?;
     console.note("open this address in a browser:");
     console.print(pending.url())?;
     console.note(
         "waiting for the browser to come back. If it runs on another machine, paste the address that \
          it was sent to (http://127.0.0.1:…) here:",
     );
-    Box::pin(pending.finish(pasted())).await.map_err(refused)?;
+    Box::pin(pending.finish(pasted())).await.map_err(|error| refused(&error))?;
     console.note(&format!("logged in; to try it: vestal mcp test {name}"));
     Ok(Exit::Success)
 }
@@ -65,7 +65,7 @@ async fn pasted() -> Option<String> {
     receive.await.ok()
 }
 
-fn refused(error: LoginError) -> CommandFailure {
+fn refused(error: &LoginError) -> CommandFailure {
     CommandFailure::new(error.to_string()).with_exit(Exit::No)
 }
 
@@ -81,7 +81,7 @@ pub(super) fn logout(context: &Context, args: &LogoutArgs) -> Result<Exit, Comma
     let settings = context.settings()?;
     // It need not be in the settings any more.
     let name = super::named(&args.name)?;
-    let had_tokens = forget_login(&settings, &name).map_err(refused)?;
+    let had_tokens = forget_login(&settings, &name).map_err(|error| refused(&error))?;
     if !had_tokens {
         let failure = CommandFailure::new(format!("nobody is logged in at {name}"));
         return Err(failure.with_exit(Exit::No));
