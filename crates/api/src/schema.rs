@@ -65,6 +65,8 @@ mod tests {
         "model.context_length",
         "model.default",
         "model.max_output_tokens",
+        "model.reasoning_effort",
+        "model.thinking_budget",
         "tool_loop_guardrails.stop_after",
         "tool_loop_guardrails.warn_after",
         "tool_output.max_bytes",

@@ -8,6 +8,8 @@ use crate::site::SiteAddress;
 vestal_config::choices! {
     /// Whether a person is asked before a page is fetched.
     FetchApproval, "known rule for fetching pages", {
+        /// For each host where the sandboxes have no network, else nobody.
+        Auto = "auto",
         /// Nobody is asked.
         Never = "never",
         /// For each host, by the rules of approvals.
@@ -35,11 +37,12 @@ vestal_config::keys! {
     }
 
     /// Whether a person is asked before a page is fetched: `hosts` asks for each host, once, for the
-    /// conversation or for always.
-    WEB_APPROVAL: FetchApproval = "web.approval" {
-        default: FetchApproval::Never,
+    /// conversation or for always; `never` does not; `auto` asks where `terminal.docker_network` is
+    /// off, so that what has no network in a sandbox does not get one through the agent.
+    WEB_ASK: FetchApproval = "web.ask" {
+        default: FetchApproval::Auto,
         limits: (),
-        env: ["VESTAL_WEB_APPROVAL"],
+        env: ["VESTAL_WEB_ASK"],
         protection: Protection::Guards,
     }
 

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use vestal_agent::{Registry, Tool};
 use vestal_config::{ConfigError, Settings};
 
+use crate::keys::FetchApproval;
+
 pub use addresses::is_public;
 pub use fetch::{FetchError, FetchLimits, FetchedPage, Fetcher};
 pub use markdown::{Converted, to_markdown};
@@ -37,9 +39,13 @@ pub fn from_settings(settings: &Settings) -> Result<Vec<Arc<dyn Tool>>, ConfigEr
     let limits =
         FetchLimits { timeout, max_bytes: settings.get(&keys::WEB_MAX_BYTES)?.value.get() };
     let allowed = settings.get(&keys::WEB_ALLOWED_NETWORKS)?.value;
-    let approval = settings.get(&keys::WEB_APPROVAL)?.value;
+    let asks = match settings.get(&keys::WEB_ASK)?.value {
+        FetchApproval::Hosts => true,
+        FetchApproval::Never => false,
+        FetchApproval::Auto => !settings.get(&vestal_sandbox::keys::DOCKER_NETWORK)?.value,
+    };
     let mut tools: Vec<Arc<dyn Tool>> =
-        vec![Arc::new(WebFetch::new(Fetcher::new(Arc::new(allowed), limits), approval))];
+        vec![Arc::new(WebFetch::new(Fetcher::new(Arc::new(allowed), limits), asks))];
     if let Some(url) = settings.get(&keys::WEB_SEARCH_URL)?.value.get() {
         tools.push(Arc::new(WebSearch::new(Searcher::new(url, timeout))));
     }

@@ -172,7 +172,7 @@ async fn nothing_is_sent_but_the_address() {
 #[tokio::test]
 async fn where_it_is_wanted_each_host_is_asked_about() {
     let site = Site::start(Router::new().fallback(|| async { "page" })).await;
-    let asking = || WebFixture::reaching_loopback().with("web.approval=hosts");
+    let asking = || WebFixture::reaching_loopback().with("web.ask=hosts");
     let yes = asking().with_person(Approval::Once);
     let read = yes.read("web_fetch", json!({"url": site.url("/a")})).await;
     assert!(read["content"].as_str().unwrap().contains("page"), "{read}");
@@ -183,4 +183,15 @@ async fn where_it_is_wanted_each_host_is_asked_about() {
     let nobody = asking();
     let read = nobody.read("web_fetch", json!({"url": site.url("/a")})).await;
     assert!(read["error"].is_string(), "{read}");
+}
+
+#[tokio::test]
+async fn a_sandbox_without_network_gets_none_through_the_agent_unasked() {
+    let site = Site::start(Router::new().fallback(|| async { "page" })).await;
+    let off = || WebFixture::reaching_loopback().with("terminal.docker_network=false");
+    let read = off().read("web_fetch", json!({"url": site.url("/a")})).await;
+    assert!(read["error"].is_string(), "{read}");
+    let never = off().with("web.ask=never");
+    let read = never.read("web_fetch", json!({"url": site.url("/a")})).await;
+    assert!(read["content"].as_str().unwrap().contains("page"), "{read}");
 }
