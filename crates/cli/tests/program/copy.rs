@@ -143,7 +143,7 @@ fn mistakes_are_reported_and_make_nothing() {
     fixture.run("true").exits(0);
     let missing = fixture.vestal(["cp", "default:nowhere", "."]).exits(125);
     assert!(missing.stderr.contains("nowhere"), "{missing:?}");
-    let nameless = fixture.vestal(["cp", "default:.", "."]).exits(2);
+    let nameless = fixture.vestal(["cp", "default:~", "."]).exits(2);
     assert!(nameless.stderr.contains("name the copy"), "{nameless:?}");
     let absent = fixture.vestal(["cp", "nowhere", "default:"]).exits(125);
     assert!(absent.stderr.contains("nowhere"), "{absent:?}");

@@ -158,6 +158,9 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         std::process::Command::new("umount").arg("--lazy").arg(&self.0).status().ok();
+        // The fixture could not remove the directory while something was mounted there.
+        std::fs::remove_dir(&self.0).ok();
+        self.0.parent().map(std::fs::remove_dir);
     }
 }
 

@@ -377,7 +377,7 @@ fn profiles_and_settings() {
     .unwrap();
     calls.call(&["config", "show", "--changed"]);
     calls.call(&["config", "get", "terminal.retention_seconds"]);
-    calls.call_exiting(&["config", "get", "terminal.retention"], 125);
+    calls.call_exiting(&["config", "get", "terminal.retention"], 2);
     calls.call_exiting(&["config", "check"], 1);
     insta::assert_snapshot!(calls.text);
 }

@@ -5,7 +5,18 @@ use crate::support::{BASE, ProgramFixture, ProgramOutcome, finish};
 /// Checks that a failure of Vestal's own names these and left nothing behind.
 #[track_caller]
 fn fails(fixture: &ProgramFixture, outcome: ProgramOutcome, parts: &[&str]) {
-    let outcome = outcome.exits(125);
+    exits(125, fixture, outcome, parts);
+}
+
+/// The same of a mistake on the command line.
+#[track_caller]
+fn is_refused(fixture: &ProgramFixture, outcome: ProgramOutcome, parts: &[&str]) {
+    exits(2, fixture, outcome, parts);
+}
+
+#[track_caller]
+fn exits(code: i32, fixture: &ProgramFixture, outcome: ProgramOutcome, parts: &[&str]) {
+    let outcome = outcome.exits(code);
     for part in parts {
         assert!(outcome.stderr.contains(part), "{part}: {outcome:?}");
     }
@@ -59,12 +70,12 @@ fn an_engine_that_is_not_there_is_named_with_who_says_where_it_is() {
 fn settings_that_make_no_container_are_named_with_what_is_allowed() {
     let fixture = ProgramFixture::docker();
     let run = |set: &str| fixture.vestal(["--set", set, "run", "echo ran"]);
-    fails(
+    is_refused(
         &fixture,
         run("terminal.docker_volumes=[\"/only-a-source\"]"),
         &["terminal.docker_volumes", "/only-a-source", "SOURCE:TARGET", "vestal config show"],
     );
-    fails(
+    is_refused(
         &fixture,
         run("terminal.docker_extra_args=[\"--frobnicate\"]"),
         &["terminal.docker_extra_args", "--frobnicate", "--cap-add", "vestal config show"],
